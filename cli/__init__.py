@@ -1,0 +1,1 @@
+"""The `kandev-conversation` command."""

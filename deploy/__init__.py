@@ -1,0 +1,1 @@
+"""How the services run: the embedded stack for one machine, checks of this repository."""

@@ -1,0 +1,1 @@
+"""The edge: identity, HTTP routes, WebSocket connections, scopes, projection, delivery and checks."""

@@ -1,0 +1,37 @@
+"""Connections to Redis."""
+
+import socket
+
+from pydantic import SecretStr
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+BLOCK_MS = 1000
+"""How long a blocking read waits on the server. Shorter than the socket timeout, or an idle stream would look like a
+dead server.
+"""
+
+RETRY_SECONDS = 0.05
+"""Pause between attempts while Redis is away: everything works again well within 500 ms of its answering."""
+
+BROKER_ERRORS = (RedisError, OSError, TimeoutError)
+"""What redis-py raises when the server is away, restarting or replaced."""
+
+_KEEPALIVE = {socket.TCP_KEEPIDLE: 5, socket.TCP_KEEPINTVL: 2, socket.TCP_KEEPCNT: 3}
+
+
+def connect(url: SecretStr) -> Redis:
+    """A client that fails at once rather than hiding an outage: whoever calls decides what an outage means for it."""
+    client: Redis = Redis.from_url(
+        url.get_secret_value(),
+        protocol=2,
+        decode_responses=False,
+        socket_timeout=BLOCK_MS / 1000 + 2,
+        socket_connect_timeout=2,
+        socket_keepalive=True,
+        socket_keepalive_options=_KEEPALIVE,
+        retry=Retry(NoBackoff(), 0),
+    )
+    return client

@@ -1,0 +1,147 @@
+"""Requests and their replies: every asking process has one reply stream, and replies are told apart by the request's
+id.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+
+from pydantic import TypeAdapter
+from redis.asyncio import Redis
+
+from shared.broker.connection import BROKER_ERRORS, RETRY_SECONDS
+from shared.broker.cursor import START, last_id, read_after, resumed
+from shared.contracts import streams
+from shared.contracts.base import Contract
+from shared.contracts.errors import Failure, RequestFailed
+from shared.contracts.replies import Refusal
+
+KEEP_REPLIES = 256
+"""Most replies kept in one stream (approximately): a reply is read within milliseconds or never. The largest is a page
+of 8 MiB.
+"""
+
+KEEP_STREAM_MS = 30_000
+"""A reply stream that nobody writes to any more disappears: its gateway is gone."""
+
+ATTEMPT_SECONDS = 1.5
+"""How long one attempt waits for its reply before the request is sent again: the request or its reply was lost, with
+Redis or a reader.
+"""
+
+
+class ReplyWriter:
+    """Answers requests on their askers' streams. Raises redis-py's errors; the asker will ask again."""
+
+    def __init__(self, client: Redis) -> None:
+        self._client = client
+
+    async def answer(self, reply_to: str, request_id: str, body: Contract) -> None:
+        """Sends an answer."""
+        await self._send(reply_to, request_id, b"1", body)
+
+    async def refuse(self, reply_to: str, request_id: str, failure: Failure) -> None:
+        """Sends a typed error."""
+        await self._send(reply_to, request_id, b"0", Refusal(error=failure))
+
+    async def _send(self, reply_to: str, request_id: str, ok: bytes, body: Contract) -> None:
+        pipeline = self._client.pipeline(transaction=False)
+        pipeline.xadd(
+            reply_to,
+            {"i": request_id, "o": ok, "b": body.model_dump_json()},
+            maxlen=KEEP_REPLIES,
+            approximate=True,
+        )
+        pipeline.pexpire(reply_to, KEEP_STREAM_MS)
+        await pipeline.execute()
+
+
+class ReplyInbox:
+    """Reads this process's reply stream and wakes whoever waits for the reply."""
+
+    def __init__(self, client: Redis) -> None:
+        self._client = client
+        self.name = streams.replies(secrets.token_hex(8))
+        self._position = START
+        self._waiting: dict[str, asyncio.Future[tuple[bool, bytes]]] = {}
+
+    async def run(self) -> None:
+        """Reads until it is cancelled."""
+        connected = True
+        while True:
+            try:
+                if not connected:
+                    await self._resume()
+                    connected = True
+                found = await read_after(self._client, {self.name: self._position}, KEEP_REPLIES)
+            except BROKER_ERRORS:
+                connected = False
+                self._wake_all()
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            for _, rows in found:
+                for entry_id, fields in rows:
+                    self._position = entry_id
+                    self._deliver(fields)
+
+    async def ask(self, send: Callable[[str], Awaitable[object]], deadline: float) -> bytes:
+        """Sends a request under a new id, again if no reply comes in time, and returns the answer's JSON.
+
+        `send` publishes the request with the id it is given. `deadline` is in `time.monotonic` seconds. Raises
+        RequestFailed with the typed error that
+        came back, or `unavailable` once the deadline has passed.
+        """
+        while (left := deadline - time.monotonic()) > 0:
+            request_id = secrets.token_hex(12)
+            future: asyncio.Future[tuple[bool, bytes]] = asyncio.get_running_loop().create_future()
+            self._waiting[request_id] = future
+            try:
+                await send(request_id)
+                ok, body = await asyncio.wait_for(future, min(left, ATTEMPT_SECONDS))
+            except (*BROKER_ERRORS, _Lost):
+                await asyncio.sleep(min(RETRY_SECONDS, left))
+                continue
+            finally:
+                self._waiting.pop(request_id, None)
+            if ok:
+                return body
+            raise _refused(body)
+        raise RequestFailed("unavailable", "no service answered in time; ask again")
+
+    async def _resume(self) -> None:
+        positions, _ = resumed({self.name: self._position}, {self.name: await last_id(self._client, self.name)})
+        self._position = positions[self.name]
+
+    def _deliver(self, fields: dict[bytes, bytes]) -> None:
+        future = self._waiting.get(fields[b"i"].decode())
+        if future is not None and not future.done():
+            future.set_result((fields[b"o"] == b"1", fields[b"b"]))
+
+    def _wake_all(self) -> None:
+        """What was asked before the connection was lost may never be answered: let each asker ask again."""
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(_Lost())
+
+
+class _Lost(Exception):  # noqa: N818 - an event inside this module, not an error that anyone sees
+    pass
+
+
+_REFUSAL = TypeAdapter(Refusal)
+
+
+def _refused(body: bytes) -> RequestFailed:
+    failure = _REFUSAL.validate_json(body).error
+    return RequestFailed(failure.code, failure.message, **failure.details)
+
+
+def deadline_ms(seconds: float) -> int:
+    """A request's deadline that many seconds from now, as `Envelope.deadline`."""
+    return int((time.time() + seconds) * 1000)
+
+
+def is_past(deadline: int) -> bool:
+    """Whether an envelope's deadline has passed."""
+    return time.time() * 1000 > deadline

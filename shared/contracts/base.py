@@ -1,0 +1,21 @@
+"""The base of every contract: strict, immutable, and silent about the values it refuses."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
+
+
+class Contract(BaseModel):
+    """An immutable message. Unknown fields are ignored, so that a newer writer does not stop an older reader.
+
+    `hide_input_in_errors`: what a contract refuses may be message content, and an error's text reaches a log.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True, ser_json_inf_nan="null")
+
+
+Id = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]+$")]
+"""An identifier made by a client: 1 to 255 characters, none of them a control character (PostgreSQL stores no NUL)."""
+
+Timestamp = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$")]
+"""UTC, RFC 3339, at most microseconds, without trailing zeros in the fraction (see `shared.times`)."""

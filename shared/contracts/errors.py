@@ -1,0 +1,53 @@
+"""One table of the typed errors that a read or a command can answer with.
+
+code                      retryable  meaning, and what the asker does
+------------------------  ---------  -------------------------------------------------------------------------------
+not_found                 no         the session, task or message is not there or not the asker's to see
+invalid_query             no         a field cannot be used as given: correct the request
+invalid_cursor            no         the cursor's row is not of this session: start again without it
+reconciliation_required   yes        the revision is not the expected one: read again without the guard
+behind                    yes        this reader's snapshot is older than the least revision asked for: ask again
+conflict                  no         the row is not what the command expects: read it, then decide
+unavailable               yes        database or broker did not answer in time: ask again
+limit_exceeded            yes        too much at once: ask for less, or later
+"""
+
+from typing import Any, Literal
+
+from shared.contracts.base import Contract
+
+ErrorCode = Literal[
+    "not_found",
+    "invalid_query",
+    "invalid_cursor",
+    "reconciliation_required",
+    "behind",
+    "conflict",
+    "unavailable",
+    "limit_exceeded",
+]
+
+RETRYABLE: frozenset[ErrorCode] = frozenset({"reconciliation_required", "behind", "unavailable", "limit_exceeded"})
+
+
+class Failure(Contract):
+    """A typed error as it travels in a reply. `details` holds what a program needs to go on, such as `length` of a
+    message.
+    """
+
+    code: ErrorCode
+    message: str
+    details: dict[str, Any] = {}
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same request may succeed when it is asked again unchanged."""
+        return self.code in RETRYABLE
+
+
+class RequestFailed(Exception):  # noqa: N818 - it names what happened; "Error" would add nothing
+    """A read or command was refused or could not be answered. `failure` is the typed reason."""
+
+    def __init__(self, code: ErrorCode, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.failure = Failure(code=code, message=message, details=details)

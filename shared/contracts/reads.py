@@ -1,0 +1,267 @@
+"""Read requests and their answers. Every answer comes from one snapshot, which also decides access (`docs/protocol.md`,
+G2).
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from shared.contracts.base import Contract, Id, Timestamp
+from shared.contracts.identity import Identity
+from shared.contracts.replies import Envelope
+from shared.contracts.rows import AuthorType, MessageRow, TurnRow
+
+Sort = Literal["asc", "desc"]
+
+MAX_PAGE_ROWS = 100
+"""Most rows of a page that was asked for with a limit."""
+
+MAX_PAGE_BYTES = 8 << 20
+"""A page ends early, with more to come, when its rows reach 8 MiB; one row is always returned."""
+
+
+class Bound(Contract):
+    """A source position: answers older than this are refused as `behind`. Of another epoch than the source's it says
+    nothing.
+    """
+
+    epoch: str
+    revision: int
+
+
+class Keyset(Contract):
+    """A place in the order (time, id), whether or not a row stands there. `time` is `created_at` of messages,
+    `started_at` of turns.
+    """
+
+    time: Timestamp
+    id: str
+
+
+class Before(Contract):
+    """Rows strictly older than the named row of the session, or than a keyset position."""
+
+    at: Literal["before"] = "before"
+    row: str | Keyset
+
+
+class After(Contract):
+    """Rows strictly newer than the named row of the session, or than a keyset position."""
+
+    at: Literal["after"] = "after"
+    row: str | Keyset
+
+
+class Around(Contract):
+    """A window centred on a row of the session, with both edges' `has_more`."""
+
+    at: Literal["around"] = "around"
+    row: str
+
+
+class SessionRead(Contract):
+    """What every read of one session says.
+
+    `least`: the newest position the asker knows of. `expected_revision`: refuse with `reconciliation_required` when the
+    source is at another one.
+    `authoritative`: answer from the primary even where a replica serves other reads.
+    """
+
+    identity: Identity
+    session_id: Id
+    least: Bound | None = None
+    expected_revision: int | None = None
+    authoritative: bool = False
+
+
+class MessagesPage(SessionRead):
+    """A page of a session's messages in the order (created_at, id).
+
+    `task_id`: only rows of this task; `None` for every task. `authors`: only rows by these; empty for all. `limit`:
+    rows, at most `MAX_PAGE_ROWS`;
+    `None` ends the page by its bytes only. Without a position an `asc` page starts at the oldest row and a `desc` page
+    at the newest.
+    """
+
+    kind: Literal["messages_page"] = "messages_page"
+    task_id: str | None = None
+    authors: tuple[AuthorType, ...] = ()
+    sort: Sort = "asc"
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE_ROWS)] | None = 20
+    position: Annotated[Before | After | Around, Field(discriminator="at")] | None = None
+
+
+class TurnsPage(SessionRead):
+    """A page of a session's turns in the order (started_at, id). Fields as for messages."""
+
+    kind: Literal["turns_page"] = "turns_page"
+    task_id: str | None = None
+    sort: Sort = "asc"
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE_ROWS)] | None = 100
+    position: Annotated[Before | After, Field(discriminator="at")] | None = None
+
+
+class RevisionCheck(Contract):
+    """The current revision of many sessions in one query. `least` maps a session to the revision the answer must have
+    reached.
+    """
+
+    kind: Literal["revision_check"] = "revision_check"
+    identity: Identity
+    sessions: tuple[str, ...]
+    epoch: str | None = None
+    least: dict[str, int] = {}
+    authoritative: bool = False
+
+
+class SessionSearch(SessionRead):
+    """Messages whose content holds `query` (case-insensitive), newest first."""
+
+    kind: Literal["message_search"] = "message_search"
+    query: str
+    limit: Annotated[int, Field(ge=1, le=500)] = 100
+
+
+class WorkspaceList(Contract):
+    """The workspaces that the asker may see."""
+
+    kind: Literal["workspace_list"] = "workspace_list"
+    identity: Identity
+
+
+class TaskList(Contract):
+    """Tasks the asker may see, newest first; of one workspace when it is named."""
+
+    kind: Literal["task_list"] = "task_list"
+    identity: Identity
+    workspace_id: str | None = None
+
+
+class SessionList(Contract):
+    """Sessions the asker may see, newest first; of one task when it is named; one session when it is named."""
+
+    kind: Literal["session_list"] = "session_list"
+    identity: Identity
+    task_id: str | None = None
+    session_id: str | None = None
+
+
+Read = Annotated[
+    MessagesPage | TurnsPage | RevisionCheck | SessionSearch | WorkspaceList | TaskList | SessionList,
+    Field(discriminator="kind"),
+]
+
+
+class ReadRequest(Envelope):
+    """One entry of `conversation:reads`."""
+
+    read: Read
+
+
+class SourcePosition(Contract):
+    """Where the answering snapshot stood. `primary`: not on a replica (R4: an epoch is adopted only from there)."""
+
+    epoch: str
+    primary: bool
+
+
+class MessagesAnswer(SourcePosition):
+    """A page of messages at `revision`.
+
+    Rows are in the order asked for. `has_more`: further rows in the direction of paging (of either, around a row:
+    `has_older`, `has_newer`).
+    `task_id`: the session's own task. `end`: keyset position of the last row, for the next page.
+    """
+
+    kind: Literal["messages"] = "messages"
+    session_id: str
+    task_id: str
+    revision: int
+    rows: tuple[MessageRow, ...]
+    has_more: bool
+    has_older: bool
+    has_newer: bool
+    end: Keyset | None
+
+
+class TurnsAnswer(SourcePosition):
+    """A page of turns at `revision`. Fields as for messages."""
+
+    kind: Literal["turns"] = "turns"
+    session_id: str
+    task_id: str
+    revision: int
+    rows: tuple[TurnRow, ...]
+    has_more: bool
+    end: Keyset | None
+
+
+class RevisionAnswer(SourcePosition):
+    """Current revisions. A session that is missing here is not there, or not the asker's to see."""
+
+    kind: Literal["revisions"] = "revisions"
+    revisions: dict[str, int]
+    tasks: dict[str, str]
+
+
+class SearchHit(Contract):
+    """One found message: a snippet of at most 200 characters around the first match, cut from its sanitised content."""
+
+    id: str
+    turn_id: str | None
+    author_type: AuthorType
+    type: str
+    snippet: str
+    created_at: Timestamp
+
+
+class SearchAnswer(SourcePosition):
+    """Found messages, newest first."""
+
+    kind: Literal["search"] = "search"
+    hits: tuple[SearchHit, ...]
+
+
+class WorkspaceRow(Contract):
+    """One workspace."""
+
+    id: str
+    name: str
+    owner_id: str
+
+
+class TaskRow(Contract):
+    """One task."""
+
+    id: str
+    workspace_id: str
+    title: str
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class SessionRow(Contract):
+    """One session, with its current revision."""
+
+    id: str
+    task_id: str
+    state: str
+    is_passthrough: bool
+    started_at: Timestamp | None
+    completed_at: Timestamp | None
+    updated_at: Timestamp
+    revision: int
+
+
+class ListAnswer(SourcePosition):
+    """Rows of a first-party list; the kind asked for is filled."""
+
+    kind: Literal["list"] = "list"
+    workspaces: tuple[WorkspaceRow, ...] = ()
+    tasks: tuple[TaskRow, ...] = ()
+    sessions: tuple[SessionRow, ...] = ()
+
+
+Answer = Annotated[
+    MessagesAnswer | TurnsAnswer | RevisionAnswer | SearchAnswer | ListAnswer, Field(discriminator="kind")
+]

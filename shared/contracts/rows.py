@@ -1,0 +1,45 @@
+"""Rows of the source as services exchange them: whole, unsanitised, and therefore never sent to a client as such."""
+
+from typing import Any, Literal
+
+from shared.contracts.base import Contract, Timestamp
+
+AuthorType = Literal["user", "agent"]
+Entity = Literal["message", "turn"]
+
+
+class MessageRow(Contract):
+    """One row of `task_session_messages`.
+
+    `prompt_seq`: the session-wide ordinal of a user message, 1 or more; 0 for none.
+    `metadata`: parsed from the stored text; `None` where that is empty, `null`, or not a JSON object.
+    """
+
+    id: str
+    session_id: str
+    task_id: str | None
+    turn_id: str | None
+    author_type: AuthorType
+    author_id: str
+    content: str
+    requests_input: bool
+    type: str
+    metadata: dict[str, Any] | None
+    created_at: Timestamp
+    updated_at: Timestamp
+    prompt_seq: int
+
+
+class TurnRow(Contract):
+    """One row of `task_session_turns`."""
+
+    id: str
+    session_id: str
+    task_id: str | None
+    started_at: Timestamp
+    completed_at: Timestamp | None
+    execution_profile_id: str | None
+    route_generation: int | None
+    metadata: dict[str, Any] | None
+    created_at: Timestamp
+    updated_at: Timestamp

@@ -1,0 +1,33 @@
+"""How every process connects to PostgreSQL."""
+
+import asyncpg
+from pydantic import SecretStr
+
+CONNECT_TIMEOUT = 5.0
+"""Seconds to wait for one connection. A server that takes longer is treated as away, and the request as retryable."""
+
+# The source stores UTC, and columns without a zone are read as UTC: the session's zone must not shift them.
+_SESSION = {"timezone": "UTC", "application_name": "kandev-conversation"}
+
+
+async def open_pool(url: SecretStr, size: int, role: str) -> asyncpg.Pool:
+    """A pool of at most `size` connections, named after `role` in pg_stat_activity. Raises what asyncpg raises when the
+    server is away.
+    """
+    return await asyncpg.create_pool(
+        url.get_secret_value(),
+        min_size=1,
+        max_size=size,
+        timeout=CONNECT_TIMEOUT,
+        command_timeout=30,
+        server_settings={**_SESSION, "application_name": f"kandev-conversation/{role}"},
+    )
+
+
+async def connect(url: SecretStr, role: str) -> asyncpg.Connection:
+    """One connection of its own, for what must not share: locks, and statements that outlast a pool's patience."""
+    return await asyncpg.connect(
+        url.get_secret_value(),
+        timeout=CONNECT_TIMEOUT,
+        server_settings={**_SESSION, "application_name": f"kandev-conversation/{role}"},
+    )

@@ -1,0 +1,65 @@
+"""The frame of every service process: it runs its parts until it is told to stop, and answers whether it is alive and
+ready.
+"""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from shared.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+Readiness = Callable[[], dict[str, str]]
+"""Names each part that is not ready, with what it waits for. Empty: ready. A part named `degraded` serves, but less
+well.
+"""
+
+
+def report(readiness: Readiness) -> tuple[int, dict[str, object]]:
+    """Status and body of `/ready`: 200 `ready`, 200 `degraded`, or 503 `starting`, with the reasons."""
+    reasons = readiness()
+    if not reasons:
+        return 200, {"status": "ready"}
+    degraded = set(reasons) == {"degraded"}
+    return (200 if degraded else 503), {"status": "degraded" if degraded else "starting", "reasons": reasons}
+
+
+async def serve_health(settings: Settings, readiness: Readiness) -> web.AppRunner:
+    """Opens `/health` (the process is alive) and `/ready` (it can serve) on the metrics port. The caller cleans the
+    runner up.
+    """
+
+    async def health(_: web.Request) -> web.Response:
+        return web.json_response({"status": "alive"})
+
+    async def ready(_: web.Request) -> web.Response:
+        status, body = report(readiness)
+        return web.json_response(body, status=status)
+
+    application = web.Application()
+    application.add_routes([web.get("/health", health), web.get("/ready", ready)])
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, settings.metrics_host, settings.metrics_port).start()
+    return runner
+
+
+async def until_stopped(serve: Callable[[], Awaitable[None]]) -> None:
+    """Runs `serve` until it returns, or until SIGINT or SIGTERM cancels it. An error of `serve` is raised."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    serving = asyncio.ensure_future(serve())
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not serving.done():
+        logger.info("stopping")
+        serving.cancel()
+    await asyncio.gather(serving, return_exceptions=True)
+    if not serving.cancelled() and (error := serving.exception()) is not None:
+        raise error
