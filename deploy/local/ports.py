@@ -1,0 +1,70 @@
+"""Which ports the embedded stack listens on."""
+
+import errno
+import random
+import socket
+from collections.abc import Iterable
+
+from deploy.local.errors import StackError
+
+# Below the range from which Linux takes the ports of outgoing connections: one of those could be lent out while its
+# server restarts.
+PRIVATE_PORTS = range(17000, 32000)
+FIRST_METRICS_PORT = 9100
+LOOPBACK = "127.0.0.1"
+
+
+def is_free(port: int, host: str = LOOPBACK) -> bool:
+    """Whether a server could listen on the port now. A port on which only closed connections linger counts as free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+            probe.listen(1)
+        except OSError as error:
+            if error.errno in {errno.EADDRINUSE, errno.EACCES}:
+                return False
+            raise StackError(
+                f"Nothing can listen on {host}: {error.strerror}. Set KANDEV_HOST to an address of this machine."
+            ) from error
+    return True
+
+
+class Ports:
+    """Hands out ports of this machine, none of them twice."""
+
+    def __init__(self) -> None:
+        self._taken: set[int] = set()
+
+    def exactly(self, port: int, setting: str, host: str = LOOPBACK) -> int:
+        """The port that somebody chose by `setting`. Raises `StackError` when something else has it."""
+        if not self._take(port, host):
+            raise StackError(
+                f"Port {port} is in use. Stop what listens there, choose another {setting}, or leave {setting} unset."
+            )
+        return port
+
+    def preferred(self, port: int, host: str = LOOPBACK) -> int:
+        """This port when it is free, else some free one."""
+        return port if self._take(port, host) else self.private(host)
+
+    def upward(self, first: int, host: str = LOOPBACK) -> int:
+        """The lowest free port from `first` up."""
+        return self._first_of(range(first, 65536), host)
+
+    def private(self, host: str = LOOPBACK) -> int:
+        """Some free port that no outgoing connection takes by itself."""
+        return self._first_of(random.sample(PRIVATE_PORTS, 200), host)
+
+    def _first_of(self, candidates: Iterable[int], host: str) -> int:
+        for port in candidates:
+            if self._take(port, host):
+                return port
+        raise StackError(f"No free port was found on {host}. Stop what occupies them and try again.")
+
+    def _take(self, port: int, host: str) -> bool:
+        if port in self._taken or not is_free(port, host):
+            return False
+        self._taken.add(port)
+        return True
