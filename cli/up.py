@@ -2,14 +2,15 @@
 
 import asyncio
 from pathlib import Path
+from typing import NoReturn
 
 import asyncpg
 import click
-from pydantic import SecretStr, ValidationError
+from pydantic import ValidationError
 
 from deploy.local.errors import StackError
 from deploy.local.log import Log
-from deploy.local.stack import StackOptions, run_stack
+from deploy.local.stack import ServiceCommand, StackOptions, run_stack, service_command
 from services.revision.schema.migrate import SchemaError, migrate
 from shared.settings import Settings
 
@@ -20,12 +21,10 @@ CANNOT_START = 2
 @click.option(
     "--port", type=click.IntRange(1, 65535), help="Port of the gateway. [default: PORT, else 8080 or a free one]"
 )
+@click.option("--gateways", type=click.IntRange(1, 32), default=1, show_default=True, help="Gateways to start.")
+@click.option("--readers", type=click.IntRange(1, 32), default=1, show_default=True, help="Readers to start.")
 @click.option(
-    "--gateways", type=click.IntRange(1, 32), default=1, show_default=True, help="How many gateways to start."
-)
-@click.option("--readers", type=click.IntRange(1, 32), default=1, show_default=True, help="How many readers to start.")
-@click.option(
-    "--revisions", type=click.IntRange(1, 32), default=1, show_default=True, help="How many revision services to start."
+    "--revisions", type=click.IntRange(1, 32), default=1, show_default=True, help="Revision services to start."
 )
 @click.option(
     "--data",
@@ -37,32 +36,41 @@ def up(port: int | None, gateways: int, readers: int, revisions: int, data: Path
 
     DATABASE_URL and REDIS_URL, when set, are used in place of the embedded servers.
     """
+    run(chosen(port=port, gateways=gateways, readers=readers, revisions=revisions, data=data))
+
+
+def chosen(*, port: int | None, gateways: int, readers: int, revisions: int, data: Path | None) -> StackOptions:
+    """What the command line and the environment ask for; the command line wins. A bad value ends the process."""
     try:
         settings = Settings()
-        options = StackOptions(
-            data_dir=data or settings.data_dir,
-            gateways=gateways,
-            readers=readers,
-            revisions=revisions,
-            host=settings.host,
-            port=port or (settings.port if "port" in settings.model_fields_set else None),
-            database_url=_given(settings, "database_url", settings.database_url),
-            redis_url=_given(settings, "redis_url", settings.redis_url),
-        )
-        asyncio.run(run_stack(options, Log(), migrate=_migrate))
     except ValidationError as error:
-        _refuse(
-            "; ".join(
-                f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
-                for problem in error.errors(include_input=False)
-            )
-        )
+        problems = error.errors(include_input=False, include_url=False)
+        refuse("; ".join(f"{'.'.join(map(str, found['loc']))}: {found['msg']}" for found in problems))
+    given = settings.model_fields_set
+    return StackOptions(
+        data_dir=data or settings.data_dir,
+        gateways=gateways,
+        readers=readers,
+        revisions=revisions,
+        host=settings.host,
+        port=port or (settings.port if "port" in given else None),
+        database_url=settings.database_url.get_secret_value() if "database_url" in given else None,
+        redis_url=settings.redis_url.get_secret_value() if "redis_url" in given else None,
+    )
+
+
+def run(options: StackOptions, command: ServiceCommand = service_command) -> None:
+    """Runs the stack until it is stopped; ends the process with code 2 and a sentence when it cannot start."""
+    try:
+        asyncio.run(run_stack(options, Log(), migrate=_migrate, command=command))
     except StackError as error:
-        _refuse(str(error))
+        refuse(str(error))
 
 
-def _given(settings: Settings, name: str, value: SecretStr) -> str | None:
-    return value.get_secret_value() if name in settings.model_fields_set else None
+def refuse(sentence: str) -> NoReturn:
+    """Ends the process with code 2 after saying why."""
+    click.echo(f"Cannot start: {sentence}", err=True)
+    raise SystemExit(CANNOT_START)
 
 
 async def _migrate(url: str) -> None:
@@ -74,8 +82,3 @@ async def _migrate(url: str) -> None:
         raise StackError(
             f"The database could not be migrated ({type(error).__name__}, SQLSTATE {error.sqlstate})."
         ) from error
-
-
-def _refuse(sentence: str) -> None:
-    click.echo(f"Cannot start: {sentence}", err=True)
-    raise SystemExit(CANNOT_START)
