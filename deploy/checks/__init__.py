@@ -1,0 +1,1 @@
+"""Checks of the repository that no tool makes by itself."""
