@@ -34,7 +34,7 @@ TOKEN = re.compile(r"\(|\)|;|\bAND\b|\bOR\b")
 
 
 def allowed(package: str, licence: str) -> bool:
-    """Whether the package may be used under what it declares: an SPDX expression, or classifiers, any of which will do."""
+    """Whether the package may be used under what it declares: an SPDX expression, or classifiers (any will do)."""
     return licence in ALLOWED or ALLOWED_BY_NAME.get(package.lower()) == licence or _Expression(licence).holds()
 
 
