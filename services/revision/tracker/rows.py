@@ -1,0 +1,124 @@
+"""A row as the log carries it becomes the row that the contracts describe.
+
+The result is a plain document with exactly the fields of `MessageRow` or `TurnRow`: the tracker's hot path encodes
+it once and validates nothing twice; that each document satisfies its contract is what the tests of this module are
+for.
+"""
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+import orjson
+
+from services.revision.tracker.pgoutput import UNCHANGED, Value
+from shared.contracts.rows import Entity
+from shared.times import from_postgres
+
+Columns: TypeAlias = Mapping[str, Value]
+Document: TypeAlias = dict[str, object]
+
+AUTHORS: Final = (b"user", b"agent")
+
+
+class RowError(ValueError):
+    """A row that the contracts cannot express. Names the column, never its value."""
+
+
+def document(entity: Entity, columns: Columns) -> Document:
+    """The row as a contract document. Raises RowError for a column that is missing, not logged, or not expressible."""
+    return _message(columns) if entity == "message" else _turn(columns)
+
+
+def _message(columns: Columns) -> Document:
+    if columns.get("author_type") not in AUTHORS:
+        raise RowError("column author_type is neither user nor agent")
+    return {
+        "id": _text(columns, "id"),
+        "session_id": _text(columns, "task_session_id"),
+        "task_id": _optional_text(columns, "task_id"),
+        "turn_id": _optional_text(columns, "turn_id"),
+        "author_type": _text(columns, "author_type"),
+        "author_id": _text(columns, "author_id"),
+        "content": _text(columns, "content"),
+        "requests_input": _boolean(columns, "requests_input"),
+        "type": _text(columns, "type"),
+        "metadata": _metadata(columns),
+        "created_at": _time(columns, "created_at"),
+        "updated_at": _time(columns, "updated_at"),
+        "prompt_seq": _optional_integer(columns, "prompt_seq") or 0,
+    }
+
+
+def _turn(columns: Columns) -> Document:
+    return {
+        "id": _text(columns, "id"),
+        "session_id": _text(columns, "task_session_id"),
+        "task_id": _optional_text(columns, "task_id"),
+        "started_at": _time(columns, "started_at"),
+        "completed_at": None if _logged(columns, "completed_at") is None else _time(columns, "completed_at"),
+        "execution_profile_id": _optional_text(columns, "execution_profile_id"),
+        "route_generation": _optional_integer(columns, "route_generation"),
+        "metadata": _metadata(columns),
+        "created_at": _time(columns, "created_at"),
+        "updated_at": _time(columns, "updated_at"),
+    }
+
+
+def _logged(columns: Columns, name: str) -> bytes | None:
+    try:
+        value = columns[name]
+    except KeyError:
+        raise RowError(f"column {name} is missing") from None
+    if value is UNCHANGED:
+        raise RowError(f"column {name} is not in the log")
+    return value
+
+
+def _required(columns: Columns, name: str) -> bytes:
+    value = _logged(columns, name)
+    if value is None:
+        raise RowError(f"column {name} is NULL")
+    return value
+
+
+def _text(columns: Columns, name: str) -> str:
+    return _required(columns, name).decode()
+
+
+def _optional_text(columns: Columns, name: str) -> str | None:
+    value = _logged(columns, name)
+    return None if value is None else value.decode()
+
+
+def _optional_integer(columns: Columns, name: str) -> int | None:
+    value = _logged(columns, name)
+    return None if value is None else int(value)
+
+
+def _boolean(columns: Columns, name: str) -> bool:
+    value = _required(columns, name)
+    if value not in (b"t", b"f"):
+        raise RowError(f"column {name} is not a boolean")
+    return value == b"t"
+
+
+def _time(columns: Columns, name: str) -> str:
+    text = _text(columns, name)
+    try:
+        return from_postgres(text)
+    except ValueError:
+        raise RowError(f"column {name} is not a timestamp that RFC 3339 can express") from None
+
+
+def _metadata(columns: Columns) -> Document | None:
+    """The stored object; `None` where the text is empty, `null`, not JSON, or not an object."""
+    stored = _logged(columns, "metadata")
+    if not stored:
+        return None
+    if stored == b"{}":
+        return {}
+    try:
+        parsed = orjson.loads(stored)
+    except orjson.JSONDecodeError:
+        return None
+    return parsed if isinstance(parsed, dict) else None
