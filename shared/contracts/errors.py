@@ -14,6 +14,8 @@ limit_exceeded            yes        too much at once: ask for less, or later
 
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
 from shared.contracts.base import Contract
 
 ErrorCode = Literal[
@@ -51,3 +53,8 @@ class RequestFailed(Exception):  # noqa: N818 - it names what happened; "Error" 
     def __init__(self, code: ErrorCode, message: str, **details: Any) -> None:
         super().__init__(message)
         self.failure = Failure(code=code, message=message, details=details)
+
+
+def problem(error: ValidationError, whole: str) -> str:
+    """What is wrong with input, by field, without what was sent. `whole` names the input where no field is to blame."""
+    return "; ".join(f"{'.'.join(map(str, each['loc'])) or whole}: {each['msg']}" for each in error.errors())

@@ -95,6 +95,15 @@ class SubscribeRefused(Contract):
     session_id: str | None = None
 
 
+class Unsubscribed(Contract):
+    """The reply once a scope is closed."""
+
+    success: Literal[True] = True
+    protocol_version: Literal[2] = PROTOCOL_VERSION
+    scope_id: str
+    session_id: str
+
+
 class CoreMessage(Contract):
     """A message as first-party clients see it, over HTTP and in frames. Content is stripped of system blocks.
 

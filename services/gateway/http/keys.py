@@ -1,0 +1,11 @@
+"""What handlers find on the application and the request."""
+
+from aiohttp import web
+
+from services.gateway.scopes.hub import Hub
+from services.gateway.source.requests import Source
+from shared.contracts.identity import Identity
+
+SOURCE = web.AppKey("source", Source)
+HUB = web.AppKey("hub", Hub)
+IDENTITY = web.RequestKey("identity", Identity)

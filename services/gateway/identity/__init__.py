@@ -1,0 +1,1 @@
+"""Who is asking, and from where a request may come."""

@@ -1,0 +1,56 @@
+"""From where requests may come while authentication is disabled (pure).
+
+Any web page that a local browser shows can send requests to a loopback port, and a name under an attacker's control can
+be made to resolve to it.
+Without accounts, the `Host` and `Origin` headers are all that tells the local user's own pages and tools from those.
+"""
+
+import ipaddress
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+
+def refusal(host: str | None, origin: str | None, allowed_hosts: Collection[str]) -> str | None:
+    """Why a request with these headers is refused, or `None` when it may pass.
+
+    `host` must be loopback or one of `allowed_hosts` (names in lower case, without ports). `origin` may be absent (not
+    a browser); otherwise it must be
+    http or https and name the same host as `host`, or both must be loopback. Ports are not compared.
+    """
+    name = _host_name(host)
+    if name is None or not (_is_loopback(name) or name in allowed_hosts):
+        return "this host name is not served; use a loopback address, or list the name in KANDEV_ALLOWED_HOSTS"
+    if origin is None:
+        return None
+    source = _origin_name(origin)
+    if source is None or not (source == name or (_is_loopback(source) and _is_loopback(name))):
+        return "requests from this origin are not allowed"
+    return None
+
+
+def _host_name(host: str | None) -> str | None:
+    return _name_of(f"http://{host}") if host else None
+
+
+def _origin_name(origin: str) -> str | None:
+    return _name_of(origin) if origin.startswith(("http://", "https://")) else None
+
+
+def _name_of(url: str) -> str | None:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return None
+    if parts.path or parts.query or parts.fragment or parts.username is not None:
+        return None
+    return parts.hostname
+
+
+def _is_loopback(name: str) -> bool:
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

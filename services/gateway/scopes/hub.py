@@ -1,0 +1,274 @@
+"""Every scope of this gateway process: opening, telling, resetting and ending them."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from services.gateway.scopes import frames
+from services.gateway.scopes.scope import Consumer, Phase, Scope
+from services.gateway.scopes.session import SessionScopes
+from services.gateway.source.positions import KnownPositions
+from services.gateway.source.requests import Source
+from shared.broker.receipts import ReceiptEntry
+from shared.contracts.errors import RequestFailed
+from shared.contracts.receipts import RECEIPT, ChangeReceipt, RemovedReceipt
+
+logger = logging.getLogger(__name__)
+
+EPOCH_SPREAD_SECONDS = 3.0
+"""After an epoch change every scope must read again; their resets are spread over this long."""
+
+VISIBILITY_SECONDS = 0.02
+"""Pause before looking again for a commit that was announced and is not visible yet: usually a few milliseconds."""
+
+RETRY_SECONDS = 0.5
+"""Pause before a read that a scope depends on is made again."""
+
+
+class Hub:
+    """Owns the scopes and the epoch they live in."""
+
+    def __init__(self, source: Source, positions: KnownPositions, spread: Callable[[], float] = random.random) -> None:
+        self._source = source
+        self._positions = positions
+        self._spread = spread
+        self._sessions: dict[str, SessionScopes] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._inquiry: asyncio.Task[None] | None = None
+        self._learning = asyncio.Lock()
+        self.epoch: str | None = None
+        """The epoch of the primary, as last read from there (R4); `None` until it was read once."""
+
+    @property
+    def sessions(self) -> Sequence[str]:
+        """The sessions that are followed."""
+        return list(self._sessions)
+
+    def scopes_of(self, session_id: str) -> list[Scope]:
+        """The scopes that follow a session."""
+        return list(self._sessions.get(session_id, ()))
+
+    def follows(self, session_id: str) -> bool:
+        """Whether anyone here follows the session; entries of others are passed over unparsed."""
+        return session_id in self._sessions
+
+    async def open(self, scope: Scope, reply: Callable[[str, int], None]) -> None:
+        """Opens a scope (G1): registers it, reads its revision, replies, and only then tells it what is above.
+
+        `reply` sends the subscription's success with the epoch and revision. Raises RequestFailed when the session
+        cannot be read; the scope is
+        closed then. A scope that was closed meanwhile is not replied to.
+        """
+        self._sessions.setdefault(scope.session_id, SessionScopes(scope.session_id)).add(scope)
+        try:
+            epoch, revision = await self._position(scope)
+        except BaseException:
+            self.close(scope)
+            raise
+        if scope.phase is Phase.OPENING:
+            reply(epoch, revision)
+            self._go_live(scope, epoch, revision)
+
+    def close(self, scope: Scope) -> None:
+        """Closes a scope without a word."""
+        scope.close()
+        session = self._sessions.get(scope.session_id)
+        if session is not None:
+            session.discard(scope)
+            if not session:
+                del self._sessions[scope.session_id]
+
+    def receive(self, entry: ReceiptEntry) -> None:
+        """Takes a receipt of a session that is followed."""
+        try:
+            receipt = RECEIPT.validate_json(entry.payload)
+        except ValidationError:
+            logger.exception("receipt of %d bytes cannot be read; its scopes will see a gap", len(entry.payload))
+            return
+        if not isinstance(receipt, ChangeReceipt | RemovedReceipt):
+            return
+        if receipt.epoch != self.epoch:
+            self.suspect()
+            return
+        session = self._sessions.get(receipt.session_id)
+        if session is None:
+            return
+        if isinstance(receipt, ChangeReceipt):
+            self._positions.note(receipt.session_id, receipt.epoch, receipt.revision)
+            session.change(receipt, asyncio.get_running_loop().time())
+        else:
+            self._removed(session, receipt)
+
+    def reset(self, scopes: Iterable[Scope]) -> None:
+        """Tells scopes to read again, once their present revision is known."""
+        for scope in scopes:
+            if scope.phase in {Phase.LIVE, Phase.AWAITING_RESET}:
+                scope.phase = Phase.OPENING
+                self._spawn(self._reopen(scope))
+
+    def end(self, scopes: Iterable[Scope]) -> None:
+        """Ends scopes whose session is gone or may no longer be read, and tells their connections once."""
+        consumers: dict[int, tuple[Consumer, str]] = {}
+        for scope in scopes:
+            if scope.phase is not Phase.CLOSED:
+                consumers[id(scope.consumer)] = (scope.consumer, scope.session_id)
+                scope.end()
+                self.close(scope)
+                scope.consumer.forget(scope)
+        for consumer, session_id in consumers.values():
+            consumer.deliver(frames.session_removed(session_id))
+
+    def has_room(self, scopes: Iterable[Scope]) -> None:
+        """A consumer has room again: its scopes that had overflowed are reset."""
+        self.reset(scope for scope in scopes if scope.phase is Phase.AWAITING_RESET)
+
+    def flush(self, session_id: str) -> None:
+        """Sends what waits to be joined."""
+        if (session := self._sessions.get(session_id)) is not None:
+            session.flush()
+
+    def suspect(self) -> None:
+        """Something was seen of another epoch: asks the primary, one question at a time."""
+        if self._inquiry is None or self._inquiry.done():
+            self._inquiry = self._spawn(self._inquire())
+
+    async def learn_epoch(self) -> None:
+        """Reads the epoch from the primary, and adopts it (R4). Raises RequestFailed.
+
+        One read at a time: two in flight could answer in the other order, and the older would undo the newer.
+        """
+        async with self._learning:
+            answer = await self._source.check(())
+            self._adopt(answer.epoch)
+
+    def _adopt(self, epoch: str) -> None:
+        """Enters an epoch. Every live scope is due a reset, at a time of its own."""
+        if epoch == self.epoch:
+            return
+        first, self.epoch = self.epoch is None, epoch
+        self._positions.enter(epoch)
+        if first:
+            return
+        logger.warning("the epoch changed: %d followed sessions are to be read again", len(self._sessions))
+        loop = asyncio.get_running_loop()
+        for session in list(self._sessions.values()):
+            for scope in session:
+                if scope.phase is Phase.LIVE:
+                    scope.await_reset()
+                    loop.call_later(self._spread() * EPOCH_SPREAD_SECONDS, self.reset, [scope])
+
+    async def stop(self) -> None:
+        """Ends the tasks that scopes wait for."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _inquire(self) -> None:
+        try:
+            await self.learn_epoch()
+        except RequestFailed as failed:
+            logger.warning("the primary did not tell its epoch: %s", failed.failure.code)
+        # A receipt can run ahead of its commit's visibility, and a lagging one repeats an epoch long gone: do not ask
+        # on.
+        await asyncio.sleep(RETRY_SECONDS)
+
+    async def _position(self, scope: Scope) -> tuple[str, int]:
+        """Epoch and revision of a scope's session, both of the epoch this gateway is in."""
+        while True:
+            try:
+                answer = await self._source.revision(scope.identity, scope.session_id)
+            except RequestFailed as failed:
+                if failed.failure.code == "behind":
+                    await self._doubt(scope.session_id)
+                raise
+            if answer.epoch != self.epoch:
+                await self.learn_epoch()
+                continue
+            if scope.session_id not in answer.revisions:
+                raise RequestFailed("not_found", "session not found")
+            revision = answer.revisions[scope.session_id]
+            self._positions.note(scope.session_id, answer.epoch, revision)
+            return answer.epoch, revision
+
+    async def _doubt(self, session_id: str) -> None:
+        """No reader reached what is known of the session. If the primary has less, history broke, and what is known is
+        worth nothing (G4).
+        """
+        known = self._positions.least(session_id)
+        answer = await self._source.check((session_id,))
+        if known is not None and answer.revisions.get(session_id, -1) < known.revision:
+            self._positions.forget(session_id)
+
+    def _go_live(self, scope: Scope, epoch: str, revision: int) -> None:
+        held = scope.open_at(epoch, revision, asyncio.get_running_loop().time())
+        session = self._sessions[scope.session_id]
+        session.open(scope, [receipt for receipt in held if isinstance(receipt, ChangeReceipt)])
+        for receipt in held:
+            if isinstance(receipt, RemovedReceipt):
+                self._removed(session, receipt)
+
+    async def _reopen(self, scope: Scope) -> None:
+        """Reads a scope's revision again and sends its reset; ends it when its session is gone."""
+        while scope.phase is Phase.OPENING:
+            try:
+                epoch, revision = await self._position(scope)
+            except RequestFailed as failed:
+                if failed.failure.code == "not_found":
+                    self.end([scope])
+                else:
+                    await asyncio.sleep(RETRY_SECONDS)
+                continue
+            if scope.phase is Phase.OPENING:
+                scope.epoch = epoch
+                scope.tell_reset()
+                if scope.phase is Phase.OPENING:
+                    self._go_live(scope, epoch, revision)
+
+    def _removed(self, session: SessionScopes, receipt: RemovedReceipt) -> None:
+        """A removal concerns scopes of its epoch that were told less than its revision (G3)."""
+        session.flush()
+        concerned = []
+        for scope in session:
+            if scope.phase is Phase.OPENING:
+                scope.hold(receipt)
+            elif scope.phase is Phase.LIVE and scope.epoch == receipt.epoch and receipt.revision > scope.sent:
+                concerned.append(scope)
+        if concerned:
+            self._positions.forget(session.session_id)
+            self._spawn(self._confirm_gone(receipt, concerned))
+
+    async def _confirm_gone(self, receipt: RemovedReceipt, concerned: Sequence[Scope]) -> None:
+        """A read from the primary, begun after the removal, decides: gone ends the scopes, there again resets them.
+
+        A session made again starts at the removal's revision or above (R1); below it, the removal is not visible yet.
+        """
+        while any(scope.phase is not Phase.CLOSED for scope in concerned):
+            try:
+                answer = await self._source.check((receipt.session_id,))
+            except RequestFailed:
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            revision = answer.revisions.get(receipt.session_id)
+            if revision is None:
+                self.end(concerned)
+            elif revision >= receipt.revision or answer.epoch != receipt.epoch:
+                self.reset(concerned)
+            else:
+                await asyncio.sleep(VISIBILITY_SECONDS)
+                continue
+            return
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("a scope's background work failed", exc_info=error)

@@ -1,0 +1,109 @@
+"""A receipt seen through a scope's filter (pure)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import orjson
+
+from services.gateway.scopes.rows import core_message, core_turn
+from shared.contracts.receipts import MAX_OPERATIONS, MAX_RECEIPT_BYTES, ChangeReceipt, Operation, Selection
+from shared.contracts.rows import AuthorType, Entity
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a scope shows of its session. Scopes with equal views share every projection.
+
+    `task_id`: only rows of this task; `None` for every task. `authors`: only messages by these; empty for all. Turns
+    have no author.
+    """
+
+    session_id: str
+    task_id: str | None = None
+    authors: frozenset[AuthorType] = frozenset()
+
+    def selects(self, entity: Entity, selection: Selection) -> bool:
+        """Whether a row with this selection is shown."""
+        if selection.session_id != self.session_id:
+            return False
+        if self.task_id is not None and selection.task_id != self.task_id:
+            return False
+        return entity == "turn" or not self.authors or selection.author_type in self.authors
+
+
+@dataclass(frozen=True, slots=True)
+class Projected:
+    """One operation as a scope may see it: the row it concerns, and the operation's JSON."""
+
+    entity: Entity
+    id: str
+    encoded: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """An interval seen through a view. `operations` is empty for coverage, and `None` where the consumer must reset."""
+
+    base: int
+    revision: int
+    operations: tuple[Projected, ...] | None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the encoded operations."""
+        return sum(len(operation.encoded) for operation in self.operations or ())
+
+
+def project(receipt: ChangeReceipt, view: View) -> Projection:
+    """What the receipt means for scopes of this view.
+
+    A row that the view selects is an upsert, whether it was shown before or enters now. A row that it no longer selects
+    is a remove if it may have been
+    shown before. An incomplete receipt, or one whose projection would be too large for a frame, is a reset.
+    """
+    if not receipt.complete:
+        return Projection(receipt.base_revision, receipt.revision, None)
+    projected = Projection(receipt.base_revision, receipt.revision, tuple(_operations(receipt, view)))
+    if len(projected.operations or ()) > MAX_OPERATIONS or projected.size > MAX_RECEIPT_BYTES:
+        return Projection(receipt.base_revision, receipt.revision, None)
+    return projected
+
+
+def _operations(receipt: ChangeReceipt, view: View) -> Iterator[Projected]:
+    for operation in receipt.operations:
+        if (current := _selection(operation)) is not None and view.selects(operation.entity, current):
+            yield Projected(operation.entity, operation.id, _upsert(operation))
+        elif _may_be_shown(operation, view):
+            yield Projected(operation.entity, operation.id, _remove(operation))
+
+
+def _may_be_shown(operation: Operation, view: View) -> bool:
+    """Whether the view may show the row as it was before. Unknown: a row that is gone may; one that is new cannot."""
+    if operation.previous is None:
+        return operation.kind == "remove"
+    return view.selects(operation.entity, operation.previous)
+
+
+def _selection(operation: Operation) -> Selection | None:
+    """Where the row stands at the receipt's revision; `None` for a row that is gone."""
+    if operation.kind == "remove":
+        return None
+    if operation.message is not None:
+        row = operation.message
+        return Selection(session_id=row.session_id, task_id=row.task_id, author_type=row.author_type)
+    if operation.turn is not None:
+        return Selection(session_id=operation.turn.session_id, task_id=operation.turn.task_id)
+    raise ValueError(f"an upsert of a {operation.entity} carries no row")
+
+
+def _upsert(operation: Operation) -> bytes:
+    body: dict[str, object] = {"kind": "upsert", "entity": operation.entity, "id": operation.id}
+    if operation.message is not None:
+        body["message"] = core_message(operation.message)
+    elif operation.turn is not None:
+        body["turn"] = core_turn(operation.turn)
+    return orjson.dumps(body)
+
+
+def _remove(operation: Operation) -> bytes:
+    return orjson.dumps({"kind": "remove", "entity": operation.entity, "id": operation.id})

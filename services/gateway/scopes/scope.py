@@ -1,0 +1,126 @@
+"""One consumer's subscription, and what it is told."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+import orjson
+
+from services.gateway.scopes import frames
+from services.gateway.scopes.projection import Projection, View
+from shared.contracts.identity import Identity
+from shared.contracts.receipts import ChangeReceipt, RemovedReceipt
+
+FRESH_SECONDS = 1.0
+"""For this long after it opens, a scope gets every interval by itself: its client is reading pages at revisions in
+between (G5).
+"""
+
+MAX_HELD = 1024
+"""Receipts held for a scope while its revision is read. More than that in one read means the read is lost; it is made
+again.
+"""
+
+
+class Phase(Enum):
+    """Where a scope stands.
+
+    OPENING: its revision is being read, receipts are held. LIVE: it is told everything above `sent`. AWAITING_RESET: it
+    is told nothing until a
+    reset, which is due after an epoch change or once its consumer has room again. CLOSED: it is told nothing any more.
+    """
+
+    OPENING = "opening"
+    LIVE = "live"
+    AWAITING_RESET = "awaiting reset"
+    CLOSED = "closed"
+
+
+class Consumer(Protocol):
+    """Where a scope's frames go: a connection."""
+
+    def offer(self, frame: bytes) -> bool:
+        """Sends or queues a frame; `False` when there is no room, and then the scope must be reset later."""
+
+    def deliver(self, frame: bytes) -> None:
+        """Sends or queues a frame that must not be lost: terminal frames and removals are few and survive overflow
+        (G3).
+        """
+
+    def forget(self, scope: "Scope") -> None:
+        """The scope has ended on the gateway's side."""
+
+
+@dataclass(eq=False, slots=True)
+class Scope:
+    """A subscription. `sent` is the highest revision its client was told of, the reply's at first (G1)."""
+
+    id: str
+    view: View
+    identity: Identity
+    consumer: Consumer
+    phase: Phase = Phase.OPENING
+    epoch: str = ""
+    sent: int = 0
+    opened_at: float = 0.0
+    held: list[ChangeReceipt | RemovedReceipt] = field(default_factory=list)
+    encoded_id: bytes = b""
+
+    def __post_init__(self) -> None:
+        self.encoded_id = orjson.dumps(self.id)
+
+    @property
+    def session_id(self) -> str:
+        """The session that is followed."""
+        return self.view.session_id
+
+    def open_at(self, epoch: str, revision: int, now: float) -> list[ChangeReceipt | RemovedReceipt]:
+        """Goes live at a revision just read; returns what was held meanwhile and is still to be looked at."""
+        self.phase, self.epoch, self.sent, self.opened_at = Phase.LIVE, epoch, revision, now
+        held, self.held = self.held, []
+        return held
+
+    def hold(self, receipt: ChangeReceipt | RemovedReceipt) -> None:
+        """Keeps a receipt until the scope opens. Past the limit the oldest go: the client sees a gap and repairs it."""
+        if len(self.held) == MAX_HELD:
+            del self.held[0]
+        self.held.append(receipt)
+
+    def is_fresh(self, now: float) -> bool:
+        """Whether intervals must still reach it unjoined."""
+        return now - self.opened_at < FRESH_SECONDS
+
+    def tell(self, change: Projection, frame: frames.Frame) -> None:
+        """Sends a change that is above what was sent; anything else it has already, or had better not see."""
+        if self.phase is Phase.LIVE and change.revision > self.sent:
+            self.sent = change.revision
+            self._offer(frame)
+
+    def tell_check(self, revision: int) -> None:
+        """Tells the source's revision, never less than what was sent (G4)."""
+        if self.phase is Phase.LIVE:
+            self._offer(frames.check(self.session_id, self.epoch, max(revision, self.sent)))
+
+    def tell_reset(self) -> None:
+        """Tells the client to read again."""
+        self._offer(frames.reset(self.session_id, self.epoch))
+
+    def end(self) -> None:
+        """Sends the terminal frame and closes."""
+        if self.phase is not Phase.CLOSED:
+            self.consumer.deliver(frames.terminal(self.session_id, self.epoch).for_scope(self.encoded_id))
+            self.close()
+
+    def close(self) -> None:
+        """Closes without a word."""
+        self.phase = Phase.CLOSED
+        self.held.clear()
+
+    def await_reset(self) -> None:
+        """Tells nothing more until a reset."""
+        self.phase = Phase.AWAITING_RESET
+        self.held.clear()
+
+    def _offer(self, frame: frames.Frame) -> None:
+        if not self.consumer.offer(frame.for_scope(self.encoded_id)):
+            self.await_reset()

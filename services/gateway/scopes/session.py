@@ -1,0 +1,120 @@
+"""The scopes of one session, and how a change reaches them."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from services.gateway.scopes import frames
+from services.gateway.scopes.joining import Pace, above, join
+from services.gateway.scopes.projection import Projection, View, project
+from services.gateway.scopes.scope import Phase, Scope
+from shared.contracts.receipts import ChangeReceipt
+
+
+class _Window:
+    """Changes of one view that wait to be joined."""
+
+    def __init__(self, flush: Callable[[], None]) -> None:
+        self._flush = flush
+        self.pace = Pace()
+        self.waiting: list[Projection] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def flush_at(self, due: float) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_at(due, self._flush)
+
+    def take(self) -> list[Projection]:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        taken, self.waiting = self.waiting, []
+        return taken
+
+
+class SessionScopes:
+    """The open scopes of one session. Times are the event loop's."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        self._scopes: dict[View, set[Scope]] = {}
+        self._windows: dict[View, _Window] = {}
+
+    def __iter__(self) -> Iterator[Scope]:
+        return iter([scope for scopes in self._scopes.values() for scope in scopes])
+
+    def __bool__(self) -> bool:
+        return bool(self._scopes)
+
+    def add(self, scope: Scope) -> None:
+        """Registers a scope; from now on it holds or is told every receipt."""
+        self._scopes.setdefault(scope.view, set()).add(scope)
+
+    def discard(self, scope: Scope) -> None:
+        """Forgets a scope."""
+        scopes = self._scopes.get(scope.view)
+        if scopes is None:
+            return
+        scopes.discard(scope)
+        if not scopes:
+            del self._scopes[scope.view]
+            if (window := self._windows.pop(scope.view, None)) is not None:
+                window.take()
+
+    def change(self, receipt: ChangeReceipt, now: float) -> None:
+        """Tells every scope what the receipt means for it, now or joined with what follows."""
+        for view, scopes in self._scopes.items():
+            for scope in scopes:
+                if scope.phase is Phase.OPENING:
+                    scope.hold(receipt)
+            live = [scope for scope in scopes if scope.phase is Phase.LIVE]
+            if live:
+                self._tell(view, live, project(receipt, view), now)
+
+    def open(self, scope: Scope, receipts: Iterable[ChangeReceipt]) -> None:
+        """Tells a scope that has just opened what was held for it."""
+        for receipt in receipts:
+            if receipt.epoch == scope.epoch:
+                change = project(receipt, scope.view)
+                scope.tell(change, frames.change(self.session_id, scope.epoch, change))
+
+    def flush(self) -> None:
+        """Sends everything that waits."""
+        for view in list(self._windows):
+            self._flush(view)
+
+    def _tell(self, view: View, live: Sequence[Scope], change: Projection, now: float) -> None:
+        """Fresh scopes at once and by itself; the others at their view's pace."""
+        fresh = [scope for scope in live if scope.is_fresh(now)]
+        _send(fresh, [change], self.session_id)
+        if len(fresh) == len(live):
+            return
+        window = self._windows.get(view)
+        if window is None:
+            window = self._windows[view] = _Window(lambda: self._flush(view))
+        window.waiting.append(change)
+        due = window.pace.due(now)
+        if due <= now:
+            self._flush(view)
+        else:
+            window.flush_at(due)
+
+    def _flush(self, view: View) -> None:
+        window = self._windows[view]
+        changes = window.take()
+        if changes:
+            window.pace.left(asyncio.get_running_loop().time())
+            _send(self._scopes.get(view, ()), changes, self.session_id)
+
+
+def _send(scopes: Iterable[Scope], changes: Sequence[Projection], session_id: str) -> None:
+    """Sends changes joined; scopes at the same revision share the encoded frames."""
+    ready: dict[tuple[str, int], list[tuple[Projection, frames.Frame]]] = {}
+    for scope in scopes:
+        if scope.phase is not Phase.LIVE:
+            continue
+        at = (scope.epoch, scope.sent)
+        if at not in ready:
+            joined = join(above(changes, scope.sent))
+            ready[at] = [(change, frames.change(session_id, scope.epoch, change)) for change in joined]
+        for change, frame in ready[at]:
+            scope.tell(change, frame)

@@ -1,0 +1,128 @@
+"""Asks readers and the write boundary, and waits for their answers."""
+
+import asyncio
+import time
+from typing import TypeVar
+
+from faststream.redis import RedisBroker
+from pydantic import TypeAdapter
+
+from services.gateway.source.positions import KnownPositions
+from shared.broker.replies import ReplyInbox, deadline_ms
+from shared.contracts import streams
+from shared.contracts.commands import Command, CommandRequest, CommandResult
+from shared.contracts.errors import RequestFailed
+from shared.contracts.identity import Identity
+from shared.contracts.reads import (
+    ListAnswer,
+    MessagesAnswer,
+    MessagesPage,
+    Read,
+    ReadRequest,
+    RevisionAnswer,
+    RevisionCheck,
+    SessionList,
+    TaskList,
+    TurnsAnswer,
+    TurnsPage,
+    WorkspaceList,
+)
+
+KEEP_REQUESTS = 10_000
+"""Most requests kept in a stream (approximately). More than that waiting are past their deadlines anyway."""
+
+BEHIND_PAUSE = 0.05
+"""Pause before a read is asked again that found its reader behind. The reader has waited on its side already."""
+
+GATEWAY = Identity(user="", unscoped=True, credential="gateway")
+"""The gateway's own identity, for revisions of sessions whose scopes were authorised one by one."""
+
+_AnswerT = TypeVar("_AnswerT", MessagesAnswer, TurnsAnswer, RevisionAnswer, ListAnswer, CommandResult)
+
+
+class Source:
+    """Reads and writes of one gateway process. Every method raises RequestFailed."""
+
+    def __init__(
+        self, broker: RedisBroker, inbox: ReplyInbox, positions: KnownPositions, request_timeout: float
+    ) -> None:
+        self._broker = broker
+        self._inbox = inbox
+        self._positions = positions
+        self._timeout = request_timeout
+
+    async def messages(self, page: MessagesPage) -> MessagesAnswer:
+        """A page of messages, at least as new as anything this gateway knows of the session (G2)."""
+        page = page.model_copy(update={"least": self._positions.least(page.session_id)})
+        answer = await self._read(page, TypeAdapter(MessagesAnswer))
+        self._positions.note(page.session_id, answer.epoch, answer.revision)
+        return answer
+
+    async def turns(self, page: TurnsPage) -> TurnsAnswer:
+        """A page of turns, like `messages`."""
+        page = page.model_copy(update={"least": self._positions.least(page.session_id)})
+        answer = await self._read(page, TypeAdapter(TurnsAnswer))
+        self._positions.note(page.session_id, answer.epoch, answer.revision)
+        return answer
+
+    async def revision(self, identity: Identity, session_id: str, *, authoritative: bool = False) -> RevisionAnswer:
+        """The current revision of one session as this identity may see it, at least as new as what is known here."""
+        least = self._positions.least(session_id)
+        check = RevisionCheck(
+            identity=identity,
+            sessions=(session_id,),
+            epoch=least.epoch if least else None,
+            least={session_id: least.revision} if least else {},
+            authoritative=authoritative,
+        )
+        return await self._read(check, TypeAdapter(RevisionAnswer))
+
+    async def check(self, sessions: tuple[str, ...]) -> RevisionAnswer:
+        """Current revisions from the primary, whatever is known here: the only read that can show that history broke
+        (G4).
+        """
+        check = RevisionCheck(identity=GATEWAY, sessions=sessions, authoritative=True)
+        return await self._read(check, TypeAdapter(RevisionAnswer))
+
+    async def list(self, request: WorkspaceList | TaskList | SessionList) -> ListAnswer:
+        """A first-party list."""
+        return await self._read(request, TypeAdapter(ListAnswer))
+
+    async def command(self, identity: Identity, command: Command) -> CommandResult:
+        """Has the write boundary carry out a command; returns after its commit."""
+        deadline = time.monotonic() + self._timeout
+
+        async def send(request_id: str) -> None:
+            request = CommandRequest(
+                request_id=request_id,
+                reply_to=self._inbox.name,
+                deadline=deadline_ms(deadline - time.monotonic()),
+                identity=identity,
+                command=command,
+            )
+            await self._broker.publish(request, stream=streams.COMMANDS, maxlen=KEEP_REQUESTS)
+
+        result = TypeAdapter(CommandResult).validate_json(await self._inbox.ask(send, deadline))
+        if result.session_id:
+            self._positions.note(result.session_id, result.epoch, result.revision)
+        return result
+
+    async def _read(self, read: Read, answer: TypeAdapter[_AnswerT]) -> _AnswerT:
+        deadline = time.monotonic() + self._timeout
+
+        async def send(request_id: str) -> None:
+            request = ReadRequest(
+                request_id=request_id,
+                reply_to=self._inbox.name,
+                deadline=deadline_ms(deadline - time.monotonic()),
+                read=read,
+            )
+            await self._broker.publish(request, stream=streams.READS, maxlen=KEEP_REQUESTS)
+
+        while True:
+            try:
+                return answer.validate_json(await self._inbox.ask(send, deadline))
+            except RequestFailed as failed:
+                if failed.failure.code != "behind" or time.monotonic() + BEHIND_PAUSE > deadline:
+                    raise
+            await asyncio.sleep(BEHIND_PAUSE)

@@ -1,0 +1,1 @@
+"""WebSocket connections: envelopes, actions, the bounded way out, and why a connection is closed."""

@@ -1,0 +1,158 @@
+"""One client's connection: its requests, its scopes and its way out."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import orjson
+from aiohttp import WSMsgType, web
+from pydantic import ValidationError
+
+from services.gateway.scopes.hub import Hub
+from services.gateway.scopes.scope import Scope
+from services.gateway.websocket.closes import GOING_AWAY, SLOW_CONSUMER, Close
+from services.gateway.websocket.outbox import Outbox
+from shared.contracts.base import Contract
+from shared.contracts.identity import Identity
+from shared.contracts.wire import ClientMessage, RequestError, RequestErrorCode
+
+logger = logging.getLogger(__name__)
+
+MAX_MESSAGE_BYTES = 1 << 20
+"""Largest message that a client may send."""
+
+HEARTBEAT_SECONDS = 20.0
+"""A client that does not answer a ping within half of this is gone."""
+
+MAX_PENDING = 512
+"""Requests of one client that may be answered at the same time: twice its subscriptions, since each may be replaced
+while it opens.
+"""
+
+Action = Callable[["Connection", ClientMessage], Awaitable[None]]
+
+
+class Connection:
+    """A connected client. Replies come in the order in which requests could be answered, not the one they came in."""
+
+    def __init__(self, identity: Identity, hub: Hub, actions: Mapping[str, Action]) -> None:
+        self.identity = identity
+        self.hub = hub
+        self.scopes: dict[str, Scope] = {}
+        self._actions = actions
+        self._pending: set[asyncio.Task[None]] = set()
+        self._socket = web.WebSocketResponse(
+            heartbeat=HEARTBEAT_SECONDS, max_msg_size=MAX_MESSAGE_BYTES, compress=False
+        )
+        self._outbox: Outbox | None = None
+        self._transport: asyncio.Transport | None = None
+
+    async def serve(self, request: web.Request) -> web.WebSocketResponse:
+        """Upgrades the request and serves it until either side closes."""
+        await self._socket.prepare(request)
+        transport = request.transport
+        if not isinstance(transport, asyncio.Transport):
+            return self._socket
+        self._transport = transport
+        self._outbox = Outbox(self._socket, transport, self._has_room, self._is_blocked)
+        try:
+            async for message in self._socket:
+                if message.type in {WSMsgType.TEXT, WSMsgType.BINARY}:
+                    await self._take(message.data)
+        finally:
+            self._outbox.close()
+            for task in self._pending:
+                task.cancel()
+            for scope in self.scopes.values():
+                self.hub.close(scope)
+            self.scopes.clear()
+        return self._socket
+
+    def offer(self, frame: bytes) -> bool:
+        """Sends or queues a scope's frame; `False` when there is no room."""
+        return self._outbox is not None and self._outbox.offer(frame)
+
+    def deliver(self, frame: bytes) -> None:
+        """Sends or queues what must not be lost."""
+        if self._outbox is not None:
+            self._outbox.deliver(frame)
+
+    def forget(self, scope: Scope) -> None:
+        """A scope has ended: its session is gone."""
+        if self.scopes.get(scope.id) is scope:
+            del self.scopes[scope.id]
+
+    def respond(self, request: ClientMessage, payload: Contract) -> None:
+        """Answers a request."""
+        self._reply(request.id, request.action, "response", payload)
+
+    def refuse(self, request: ClientMessage, code: RequestErrorCode, message: str) -> None:
+        """Answers a request with an error."""
+        self._reply(request.id, request.action, "error", RequestError(code=code, message=message))
+
+    async def close(self, close: Close = GOING_AWAY) -> None:
+        """Closes the connection; one that does not take the close frame is cut."""
+        try:
+            async with asyncio.timeout(1):
+                await self._socket.close(code=close.code, message=close.reason)
+        except TimeoutError:
+            if self._transport is not None:
+                self._transport.abort()
+
+    async def _take(self, data: str | bytes) -> None:
+        try:
+            request = ClientMessage.model_validate_json(data)
+        except ValidationError:
+            request_id, named = _named(data)
+            error = RequestError(code="BAD_REQUEST", message='expected {"id","type":"request","action","payload":{}}')
+            self._reply(request_id, named, "error", error)
+            return
+        action = self._actions.get(request.action)
+        if action is None:
+            self.refuse(request, "UNKNOWN_ACTION", f"unknown action {request.action[:100]!r}")
+        elif len(self._pending) >= MAX_PENDING:
+            self.refuse(request, "BAD_REQUEST", f"more than {MAX_PENDING} requests at once; wait for replies")
+        else:
+            task = asyncio.get_running_loop().create_task(self._act(action, request))
+            self._pending.add(task)
+            task.add_done_callback(self._pending.discard)
+            # A step of the task runs before the next message is read: a request's effect on this connection's scopes
+            # keeps the order of arrival.
+            await asyncio.sleep(0)
+
+    async def _act(self, action: Action, request: ClientMessage) -> None:
+        try:
+            await action(self, request)
+        except Exception:
+            logger.exception("action %s failed", request.action)
+            self.refuse(request, "INTERNAL_ERROR", "the request failed; it was logged")
+
+    def _reply(self, request_id: str | None, action: str | None, kind: str, payload: Contract) -> None:
+        body: dict[str, Any] = {"type": kind, "payload": payload.model_dump(mode="json", exclude_none=True)}
+        if request_id is not None:
+            body["id"] = request_id
+        if action is not None:
+            body["action"] = action
+        self.deliver(orjson.dumps(body))
+
+    def _has_room(self) -> None:
+        self.hub.has_room(list(self.scopes.values()))
+
+    def _is_blocked(self) -> None:
+        logger.info("a client took nothing for too long and is closed")
+        task = asyncio.get_running_loop().create_task(self.close(SLOW_CONSUMER))
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
+
+
+def _named(data: str | bytes) -> tuple[str | None, str | None]:
+    """Id and action of a message that is otherwise not understood, so that its sender can tell which one failed."""
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None, None
+    if not isinstance(found, dict):
+        return None, None
+    request_id, action = found.get("id"), found.get("action")
+    return request_id if isinstance(request_id, str) else None, action if isinstance(action, str) else None

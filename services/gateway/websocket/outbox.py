@@ -1,0 +1,105 @@
+"""The way out to one client: one write per frame while it keeps up, a bounded queue while it does not."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from aiohttp import WSMsgType, web
+
+MAX_BUFFERED = 256 << 10
+"""Bytes that may wait in the transport before frames are queued: enough for every burst of a client that reads."""
+
+MAX_QUEUED_BYTES = 2 << 20
+"""Bytes that may wait in the queue: two of the largest frames. Beyond, scopes are reset instead."""
+
+MAX_QUEUED_FRAMES = 1024
+"""Frames that may wait in the queue."""
+
+BLOCKED_SECONDS = 15.0
+"""A client that takes nothing for this long is closed."""
+
+_TEXT = 0x81
+_SHORT, _MEDIUM, _LONG = 126, 126, 127
+
+
+def framed(payload: bytes) -> bytes:
+    """A payload as one unmasked WebSocket text frame (RFC 6455, section 5.2)."""
+    length = len(payload)
+    if length < _SHORT:
+        return bytes((_TEXT, length)) + payload
+    if length < 1 << 16:
+        return bytes((_TEXT, _MEDIUM)) + length.to_bytes(2, "big") + payload
+    return bytes((_TEXT, _LONG)) + length.to_bytes(8, "big") + payload
+
+
+class Outbox:
+    """Frames on their way to one client.
+
+    `drained` is called when a queue that had filled is empty again; `blocked` when the client took nothing for
+    `BLOCKED_SECONDS`.
+    """
+
+    def __init__(
+        self,
+        socket: web.WebSocketResponse,
+        transport: asyncio.Transport,
+        drained: Callable[[], None],
+        blocked: Callable[[], None],
+    ) -> None:
+        self._socket = socket
+        self._transport = transport
+        self._drained = drained
+        self._blocked = blocked
+        self._queue: deque[bytes] = deque()
+        self._queued = 0
+        self._overflowed = False
+        self._draining: asyncio.Task[None] | None = None
+
+    def offer(self, payload: bytes) -> bool:
+        """Sends or queues a frame; `False` when there is no room for it."""
+        if self._draining is None and self._transport.get_write_buffer_size() < MAX_BUFFERED:
+            self._write(payload)
+            return True
+        if self._queued + len(payload) > MAX_QUEUED_BYTES or len(self._queue) >= MAX_QUEUED_FRAMES:
+            self._overflowed = True
+            return False
+        self.deliver(payload)
+        return True
+
+    def deliver(self, payload: bytes) -> None:
+        """Sends or queues a frame whatever the queue holds: replies and endings, as many as were asked for."""
+        if self._draining is None and self._transport.get_write_buffer_size() < MAX_BUFFERED:
+            self._write(payload)
+            return
+        self._queue.append(payload)
+        self._queued += len(payload)
+        if self._draining is None:
+            self._draining = asyncio.get_running_loop().create_task(self._drain())
+
+    def close(self) -> None:
+        """Drops what waits."""
+        if self._draining is not None:
+            self._draining.cancel()
+        self._queue.clear()
+
+    def _write(self, payload: bytes) -> None:
+        # A transport that is closing takes no more; the connection's own reader notices and ends it.
+        if not self._transport.is_closing():
+            self._transport.write(framed(payload))
+
+    async def _drain(self) -> None:
+        try:
+            while self._queue:
+                payload = self._queue.popleft()
+                self._queued -= len(payload)
+                async with asyncio.timeout(BLOCKED_SECONDS):
+                    await self._socket.send_frame(payload, WSMsgType.TEXT)
+        except TimeoutError:
+            self._blocked()
+            return
+        except ConnectionError:
+            return
+        self._draining = None
+        if self._overflowed:
+            self._overflowed = False
+            self._drained()
