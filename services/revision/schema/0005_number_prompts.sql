@@ -1,0 +1,2 @@
+-- run: outside a transaction
+CALL conversation.number_prompts();
