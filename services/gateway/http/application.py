@@ -9,8 +9,8 @@ from services.gateway.http.writers import writer
 from services.gateway.scopes.hub import Hub
 from services.gateway.source.requests import Source
 from services.gateway.websocket import subscriptions
-from services.gateway.websocket.closes import GOING_AWAY
 from services.gateway.websocket.connection import Action, Connection
+from services.gateway.websocket.registry import Connections
 from shared.contracts.wire import SUBSCRIBE, UNSUBSCRIBE
 from shared.process import Readiness, report
 
@@ -19,7 +19,7 @@ MAX_BODY_BYTES = 32 << 20
 
 ACTIONS: dict[str, Action] = {SUBSCRIBE: subscriptions.subscribe, UNSUBSCRIBE: subscriptions.unsubscribe}
 
-_CONNECTIONS: web.AppKey[set[Connection]] = web.AppKey("connections", set[Connection])
+_CONNECTIONS = web.AppKey("connections", Connections)
 
 _SESSION = "/api/v1/task-sessions/{session_id}"
 
@@ -27,8 +27,9 @@ _SESSION = "/api/v1/task-sessions/{session_id}"
 def build(source: Source, hub: Hub, allowed_hosts: frozenset[str], readiness: Readiness) -> web.Application:
     """The application of one gateway process."""
     application = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[answering, guarded(allowed_hosts)])
-    connections: set[Connection] = set()
-    application[SOURCE], application[HUB], application[_CONNECTIONS] = source, hub, connections
+    application[SOURCE] = source
+    application[HUB] = hub
+    application[_CONNECTIONS] = Connections()
     application.on_shutdown.append(_close_connections)
 
     async def ready(_: web.Request) -> web.Response:
@@ -77,5 +78,4 @@ async def _socket(request: web.Request) -> web.WebSocketResponse:
 
 
 async def _close_connections(application: web.Application) -> None:
-    for connection in list(application[_CONNECTIONS]):
-        await connection.close(GOING_AWAY)
+    await application[_CONNECTIONS].close_all()
