@@ -74,7 +74,8 @@ def more_wanted(state: State, live: Live, held: Loaded, moment: Moment) -> Step:
         return state, ()
     oldest = held.messages.oldest()
     if oldest is None:
-        return repair(state, moment)
+        started, effects = repair(state, moment)
+        return started, (LoadEnded(None), *effects)
     return _asked(state, live, held, Cursor(oldest.id, oldest.key))
 
 

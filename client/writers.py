@@ -1,0 +1,255 @@
+"""The write routes of the gateway, as a program uses them: every write carries its own ids and is asked again, with
+growing pauses, for as long as the answer may still change.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote
+
+import aiohttp
+import orjson
+
+JSON = Mapping[str, object]
+
+ATTEMPTS = 8
+"""How often one write is sent at most: with the pauses below that outlasts a restart of any one service."""
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 5.0
+ANSWER_SECONDS = 30.0
+"""Longest wait for one answer: several times what the gateway itself waits for the write boundary."""
+
+_API = "/api/v1"
+
+
+class WriteError(Exception):
+    """A write that did not come about. `WriteRefused` and `Unreachable` are its kinds."""
+
+
+class WriteRefused(WriteError):  # noqa: N818 - it names what happened
+    """The gateway's typed answer. `code` as in the table of errors; `details` for programs."""
+
+    def __init__(self, status: int, code: str, message: str, *, retryable: bool, details: JSON) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.retryable = retryable
+        self.details = details
+
+
+class Unreachable(WriteError):  # noqa: N818 - it names what happened
+    """No usable answer from `url`, however often it was asked."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"{url} does not answer ({reason})")
+        self.url = url
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What the commit did to the session. Equal revisions: it had been done before."""
+
+    session_id: str
+    base_revision: int
+    revision: int
+
+    @property
+    def changed(self) -> bool:
+        """Whether this write, and not an earlier one, changed the session."""
+        return self.revision != self.base_revision
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """A message to create. `created_at` None: now, settled by the source."""
+
+    id: str
+    author_type: str
+    content: str
+    type: str = "message"
+    turn_id: str | None = None
+    metadata: JSON = field(default_factory=dict)
+    created_at: str | None = None
+
+
+class Writers:
+    """A connection to the write routes at `url`. Use it as an asynchronous context.
+
+    Every method raises `WriteRefused` or `Unreachable`; each is safe to repeat.
+    """
+
+    def __init__(self, url: str, *, attempts: int = ATTEMPTS, first_pause: float = FIRST_PAUSE) -> None:
+        self.url = url.rstrip("/")
+        self._attempts = attempts
+        self._first_pause = first_pause
+        self._http: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._http is not None:
+            await self._http.close()
+
+    async def reach(self) -> None:
+        """Asks once whether a gateway is there. Raises `Unreachable`."""
+        try:
+            async with self._session.get(f"{self.url}/health") as answer:
+                await answer.read()
+        except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as error:
+            raise Unreachable(self.url, _reason(error)) from None
+
+    async def create_workspace(self, workspace_id: str, name: str) -> Written:
+        """Creates a workspace."""
+        return await self._write("POST", "/workspaces", {"id": workspace_id, "name": name})
+
+    async def create_task(self, task_id: str, workspace_id: str, title: str) -> Written:
+        """Creates a task of a workspace."""
+        return await self._write("POST", "/tasks", {"id": task_id, "workspace_id": workspace_id, "title": title})
+
+    async def delete_task(self, task_id: str) -> Written:
+        """Deletes a task and its sessions."""
+        return await self._write("DELETE", f"/tasks/{_path(task_id)}")
+
+    async def create_session(
+        self,
+        session_id: str,
+        task_id: str,
+        *,
+        state: str | None = None,
+        started_at: str | None = None,
+        metadata: JSON | None = None,
+    ) -> Written:
+        """Creates a session of a task."""
+        optional = {"state": state, "started_at": started_at, "metadata": metadata}
+        return await self._write("POST", "/task-sessions", {"id": session_id, "task_id": task_id, **_given(optional)})
+
+    async def delete_session(self, session_id: str) -> Written:
+        """Deletes a session with its messages and turns."""
+        return await self._write("DELETE", f"/task-sessions/{_path(session_id)}")
+
+    async def create_message(self, session_id: str, message: NewMessage) -> Written:
+        """Creates a message."""
+        body = {
+            "id": message.id,
+            "author_type": message.author_type,
+            "content": message.content,
+            "type": message.type,
+            "metadata": message.metadata,
+            **_given({"turn_id": message.turn_id, "created_at": message.created_at}),
+        }
+        return await self._write("POST", f"/task-sessions/{_path(session_id)}/messages", body)
+
+    async def append(self, session_id: str, message_id: str, offset: int, text: str) -> Written:
+        """Appends `text` at character `offset`. A conflict's details name the true `length`."""
+        path = f"/task-sessions/{_path(session_id)}/messages/{_path(message_id)}/append"
+        return await self._write("POST", path, {"offset": offset, "text": text})
+
+    async def update_message(
+        self,
+        session_id: str,
+        message_id: str,
+        changes: JSON,
+        *,
+        expected_updated_at: str | None = None,
+        expected_revision: int | None = None,
+    ) -> Written:
+        """Replaces the fields in `changes`, provided that the row or the session is still at what is expected."""
+        guard = _given({"expected_updated_at": expected_updated_at, "expected_revision": expected_revision})
+        path = f"/task-sessions/{_path(session_id)}/messages/{_path(message_id)}"
+        return await self._write("PATCH", path, {**changes, **guard})
+
+    async def delete_message(self, session_id: str, message_id: str) -> Written:
+        """Deletes a message."""
+        return await self._write("DELETE", f"/task-sessions/{_path(session_id)}/messages/{_path(message_id)}")
+
+    async def start_turn(
+        self, session_id: str, turn_id: str, *, started_at: str | None = None, metadata: JSON | None = None
+    ) -> Written:
+        """Starts a turn."""
+        body = {"id": turn_id, **_given({"started_at": started_at, "metadata": metadata})}
+        return await self._write("POST", f"/task-sessions/{_path(session_id)}/turns", body)
+
+    async def complete_turn(self, session_id: str, turn_id: str, *, completed_at: str | None = None) -> Written:
+        """Completes a turn."""
+        path = f"/task-sessions/{_path(session_id)}/turns/{_path(turn_id)}/complete"
+        return await self._write("POST", path, _given({"completed_at": completed_at}))
+
+    @property
+    def _session(self) -> aiohttp.ClientSession:
+        if self._http is None:
+            raise RuntimeError("use Writers as an asynchronous context")
+        return self._http
+
+    async def _write(self, method: str, path: str, body: JSON | None = None) -> Written:
+        payload = None if body is None else orjson.dumps(body)
+        last: WriteError = Unreachable(self.url, "never asked")
+        for attempt in range(self._attempts):
+            if attempt:
+                await asyncio.sleep(self._pause(attempt))
+            try:
+                return await self._once(method, f"{self.url}{_API}{path}", payload)
+            except WriteRefused as refused:
+                if not refused.retryable:
+                    raise
+                last = refused
+            except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+                last = Unreachable(self.url, _reason(error))
+        raise last
+
+    def _pause(self, attempt: int) -> float:
+        longest = min(LONGEST_PAUSE, self._first_pause * 2.0 ** (attempt - 1))
+        return longest * random.uniform(0.5, 1.0)
+
+    async def _once(self, method: str, url: str, payload: bytes | None) -> Written:
+        headers = {"Content-Type": "application/json"} if payload is not None else {}
+        async with self._session.request(method, url, data=payload, headers=headers) as answer:
+            content = await answer.read()
+            try:
+                body = orjson.loads(content)
+            except orjson.JSONDecodeError:
+                body = None
+            if answer.status != 200 or not isinstance(body, dict):
+                raise _refusal(answer.status, body)
+        try:
+            return Written(str(body["session_id"]), int(body["base_revision"]), int(body["revision"]))
+        except (KeyError, TypeError, ValueError):
+            raise _refusal(answer.status, None) from None
+
+
+def _refusal(status: int, body: object) -> WriteRefused:
+    error = body.get("error") if isinstance(body, dict) else None
+    if not isinstance(error, dict):
+        return WriteRefused(
+            status,
+            "unexpected_answer",
+            f"HTTP status {status} without a typed answer: expected a gateway of this service",
+            retryable=status >= 500,
+            details={},
+        )
+    details = error.get("details")
+    return WriteRefused(
+        status,
+        str(error.get("code", "")),
+        str(error.get("message", "")),
+        retryable=error.get("retryable") is True,
+        details=details if isinstance(details, dict) else {},
+    )
+
+
+def _given(fields: JSON) -> dict[str, object]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _path(identifier: str) -> str:
+    return quote(identifier, safe="")
+
+
+def _reason(error: Exception) -> str:
+    return "connection refused" if isinstance(error, aiohttp.ClientConnectorError) else type(error).__name__
