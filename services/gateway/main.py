@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from services.gateway.control import Control
 from services.gateway.http.application import build
 from services.gateway.receipts.intake import Intake
 from services.gateway.scopes.checks import Checks
@@ -14,7 +15,7 @@ from services.gateway.source.partitions import read_partitions
 from services.gateway.source.positions import KnownPositions
 from services.gateway.source.requests import Source
 from shared.broker.connection import BROKER_ERRORS, RETRY_SECONDS, connect
-from shared.broker.guarded import open_broker
+from shared.broker.guarded import GroupGuard, open_broker
 from shared.broker.receipts import ReceiptReader
 from shared.broker.replies import ReplyInbox
 from shared.contracts.errors import RequestFailed
@@ -65,13 +66,14 @@ class Gateway:
         checks = Checks(hub, source, positions, partitions)
         receipts = self._receipts = ReceiptReader(clients[1], partitions)
         allowed = frozenset(name.strip().lower() for name in settings.allowed_hosts.split(",") if name.strip())
-        runner = web.AppRunner(build(source, hub, allowed, self.readiness), access_log=None)
+        control = Control(broker, hub, checks)
+        runner = web.AppRunner(build(source, hub, control, allowed, self.readiness), access_log=None)
         await runner.setup()
         try:
             await web.TCPSite(runner, settings.host, settings.port, shutdown_timeout=SHUTDOWN_SECONDS).start()
             logger.info("listening on http://%s:%d", settings.host, settings.port)
             async with asyncio.TaskGroup() as group:
-                await _as_soon_as_redis_answers(broker.connect)
+                group.create_task(GroupGuard(broker, settings.redis_url, ()).run())
                 group.create_task(inbox.run())
                 await _as_soon_as_redis_answers(receipts.start)
                 group.create_task(receipts.run(Intake(hub, checks, partitions).receive))
@@ -80,7 +82,6 @@ class Gateway:
         finally:
             await runner.cleanup()
             await hub.stop()
-            await broker.stop()
             for client in clients:
                 await client.aclose()
 

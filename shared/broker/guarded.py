@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from faststream.redis import RedisBroker
+from faststream.redis.subscriber.usecases.stream_subscriber import StreamSubscriber
 from pydantic import SecretStr
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from shared.broker.connection import BROKER_ERRORS, connect
+from shared.broker.cursor import last_id, resumed
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +45,7 @@ class GroupGuard:
         self._broker = broker
         self._client: Redis = connect(url)
         self._groups = groups
+        self._placed: set[str] = set()
         self.connected = False
         """Whether Redis answered when it was last asked, and the subscribers run."""
 
@@ -88,4 +91,15 @@ class GroupGuard:
     async def _restart(self) -> None:
         for subscriber in self._broker.subscribers:
             await subscriber.stop()
+            if isinstance(subscriber, StreamSubscriber) and subscriber.stream_sub.group is None:
+                await self._place(subscriber)
             await subscriber.start()
+
+    async def _place(self, subscriber: StreamSubscriber) -> None:
+        """Gives a subscriber without a group the concrete id to read from: the stream's end at first, then G9."""
+        stream = subscriber.stream_sub.name
+        found = await last_id(self._client, stream)
+        if stream in self._placed:
+            found = resumed({stream: subscriber.last_id.encode()}, {stream: found})[0][stream]
+        self._placed.add(stream)
+        subscriber.last_id = found.decode()

@@ -1,4 +1,4 @@
-"""What one gateway tells all others: something was changed that cached decisions depend on."""
+"""What one gateway tells all others: something was changed that their scopes depend on."""
 
 from typing import Literal
 
@@ -6,21 +6,14 @@ from shared.contracts.base import Contract
 
 
 class AccessChanged(Contract):
-    """Cached access decisions that concern this session, workspace or user are no longer to be trusted. Empty strings:
-    any.
-    """
+    """A session was deleted, or who may read it has changed: whoever follows it looks at once, tracker or not."""
 
     kind: Literal["access_changed"] = "access_changed"
-    user: str = ""
-    workspace_id: str = ""
-    session_id: str = ""
-
-
-Control = AccessChanged
+    session_id: str
 
 
 class ControlEntry(Contract):
     """One entry of `conversation:control`. `origin` names the gateway process that made the change."""
 
     origin: str
-    control: Control
+    control: AccessChanged

@@ -2,9 +2,10 @@
 
 from aiohttp import web
 
+from services.gateway.control import Control
 from services.gateway.http import lists, messages
 from services.gateway.http.guard import answering, guarded
-from services.gateway.http.keys import HUB, IDENTITY, SOURCE
+from services.gateway.http.keys import CONTROL, HUB, IDENTITY, SOURCE
 from services.gateway.http.writers import writer
 from services.gateway.scopes.hub import Hub
 from services.gateway.source.requests import Source
@@ -24,11 +25,14 @@ _CONNECTIONS = web.AppKey("connections", Connections)
 _SESSION = "/api/v1/task-sessions/{session_id}"
 
 
-def build(source: Source, hub: Hub, allowed_hosts: frozenset[str], readiness: Readiness) -> web.Application:
+def build(
+    source: Source, hub: Hub, control: Control, allowed_hosts: frozenset[str], readiness: Readiness
+) -> web.Application:
     """The application of one gateway process."""
     application = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[answering, guarded(allowed_hosts)])
     application[SOURCE] = source
     application[HUB] = hub
+    application[CONTROL] = control
     application[_CONNECTIONS] = Connections()
     application.on_shutdown.append(_close_connections)
 

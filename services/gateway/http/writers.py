@@ -9,8 +9,9 @@ from aiohttp.typedefs import Handler
 from pydantic import TypeAdapter, ValidationError
 
 from services.gateway.http.errors import BadRequest, typed
-from services.gateway.http.keys import IDENTITY, SOURCE
-from shared.contracts.commands import Command
+from services.gateway.http.keys import CONTROL, IDENTITY, SOURCE
+from shared.contracts.commands import Command, DeleteSession
+from shared.contracts.control import AccessChanged
 from shared.contracts.errors import RequestFailed, problem
 
 _COMMAND: TypeAdapter[Command] = TypeAdapter(Command)
@@ -30,6 +31,8 @@ def writer(kind: str, id_field: str | None = None, *, body: bool = True) -> Hand
                 fields[id_field] = fields.pop("id")
             command = _COMMAND.validate_python({**fields, **request.match_info, "kind": kind})
             result = await request.app[SOURCE].command(request[IDENTITY], command)
+            if isinstance(command, DeleteSession):
+                await request.app[CONTROL].announce(AccessChanged(session_id=command.session_id))
         except ValidationError as error:
             return typed(BadRequest(problem(error, "body")).failure)
         except RequestFailed as failed:

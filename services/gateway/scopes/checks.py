@@ -51,18 +51,24 @@ class Checks:
         self._positions = positions
         self._partitions = partitions
         self._lost: set[int] = set()
-        self._loss = asyncio.Event()
+        self._named: set[str] = set()
+        self._urgent = asyncio.Event()
 
     def after_loss(self, partitions: Iterable[int]) -> None:
         """Receipts of these partitions may have been lost: their sessions are checked at once."""
         self._lost.update(partitions)
-        self._loss.set()
+        self._urgent.set()
+
+    def at_once(self, sessions: Iterable[str]) -> None:
+        """Something happened to these sessions that no receipt may tell: they are checked at once."""
+        self._named.update(sessions)
+        self._urgent.set()
 
     async def run(self) -> None:
         """Checks until it is cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._run_periodic())
-            group.create_task(self._run_after_losses())
+            group.create_task(self._run_urgent())
 
     async def _run_periodic(self) -> None:
         while True:
@@ -73,15 +79,20 @@ class Checks:
                 await self._check(sessions, GRACE_SECONDS)
                 await asyncio.sleep(max(0.0, started + pause - asyncio.get_running_loop().time()))
 
-    async def _run_after_losses(self) -> None:
+    async def _run_urgent(self) -> None:
         while True:
-            await self._loss.wait()
-            self._loss.clear()
-            lost, self._lost = self._lost, set()
-            concerned = [name for name in self._hub.sessions if partition_of(name, self._partitions) in lost]
+            await self._urgent.wait()
+            self._urgent.clear()
+            (lost, self._lost), (named, self._named) = (self._lost, set()), (self._named, set())
+            concerned = [
+                name
+                for name in self._hub.sessions
+                if name in named or (lost and partition_of(name, self._partitions) in lost)
+            ]
             for sessions in _batches(concerned):
                 if not await self._check(sessions, 0.0):
                     self.after_loss(lost)
+                    self.at_once(named)
                     await asyncio.sleep(SETTLE_SECONDS)
                     break
 
