@@ -37,8 +37,6 @@ DROP_IDLE_SLOT = """
     SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s AND active_pid IS NULL
 """
 
-_PORTS = Ports()
-
 
 @contextmanager
 def server_folder() -> Iterator[Path]:
@@ -101,7 +99,14 @@ def redis_container() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def postgres_url() -> Iterator[str]:
+def ports() -> Iterator[Ports]:
+    """Ports for servers that a test starts; no other worker is given the same ones."""
+    with Ports() as ports:
+        yield ports
+
+
+@pytest.fixture(scope="session")
+def postgres_url(ports: Ports) -> Iterator[str]:
     """A superuser's address of a PostgreSQL with `wal_level=logical`, shared by the tests of this worker."""
     if given := os.environ.get("KANDEV_TEST_DATABASE_URL"):
         yield given
@@ -111,13 +116,13 @@ def postgres_url() -> Iterator[str]:
     else:
         with (
             server_folder() as folder,
-            PostgresServer(folder / "postgres", _PORTS.private(), disposable=True) as server,
+            PostgresServer(folder / "postgres", ports.private(), disposable=True) as server,
         ):
             yield server.url
 
 
 @pytest.fixture(scope="session")
-def redis_url() -> Iterator[str]:
+def redis_url(ports: Ports) -> Iterator[str]:
     """Address of a Redis that belongs to this worker alone: a test may flush it."""
     if given := os.environ.get("KANDEV_TEST_REDIS_URL"):
         yield given
@@ -125,7 +130,7 @@ def redis_url() -> Iterator[str]:
         with redis_container() as url:
             yield url
     else:
-        with server_folder() as folder, RedisServer(folder / "redis", _PORTS.private()) as server:
+        with server_folder() as folder, RedisServer(folder / "redis", ports.private()) as server:
             yield server.url
 
 
@@ -163,16 +168,16 @@ async def migrated_template(postgres_url: str) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-def redis_server() -> Iterator[RedisServer]:
+def redis_server(ports: Ports) -> Iterator[RedisServer]:
     """A started Redis for one test, which may stop, kill, flush and start it."""
-    with server_folder() as folder, RedisServer(folder / "redis", _PORTS.private()) as server:
+    with server_folder() as folder, RedisServer(folder / "redis", ports.private()) as server:
         yield server
 
 
 @pytest.fixture
-def postgres_server() -> Iterator[PostgresServer]:
+def postgres_server(ports: Ports) -> Iterator[PostgresServer]:
     """A started PostgreSQL with an empty database for one test, which may stop, kill and start it."""
-    with server_folder() as folder, PostgresServer(folder / "postgres", _PORTS.private(), disposable=True) as server:
+    with server_folder() as folder, PostgresServer(folder / "postgres", ports.private(), disposable=True) as server:
         yield server
 
 

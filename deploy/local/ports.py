@@ -3,7 +3,9 @@
 import errno
 import random
 import socket
+import sys
 from collections.abc import Iterable
+from typing import Self
 
 from deploy.local.errors import StackError
 
@@ -32,10 +34,27 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
 
 
 class Ports:
-    """Hands out ports of this machine, none of them twice."""
+    """Hands out ports of this machine until it is closed; no two of these hand out the same one at a time.
+
+    Between the choice of a port and the start of its server another stack could choose it, too. So a choice is claimed
+    under a name that the kernel keeps as long as this process lives (an abstract socket; Linux only).
+    """
 
     def __init__(self) -> None:
-        self._taken: set[int] = set()
+        self._claims: dict[int, socket.socket | None] = {}
+
+    def close(self) -> None:
+        """Gives all claims back."""
+        for claim in self._claims.values():
+            if claim is not None:
+                claim.close()
+        self._claims.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def exactly(self, port: int, setting: str, host: str = LOOPBACK) -> int:
         """The port that somebody chose by `setting`. Raises `StackError` when something else has it."""
@@ -64,7 +83,16 @@ class Ports:
         raise StackError(f"No free port was found on {host}. Stop what occupies them and try again.")
 
     def _take(self, port: int, host: str) -> bool:
-        if port in self._taken or not is_free(port, host):
+        if port in self._claims or not is_free(port, host):
             return False
-        self._taken.add(port)
+        if sys.platform != "linux":
+            self._claims[port] = None
+            return True
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            claim.bind(f"\0kandev-conversation:port:{port}")
+        except OSError:
+            claim.close()
+            return False
+        self._claims[port] = claim
         return True

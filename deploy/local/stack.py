@@ -67,8 +67,8 @@ async def run_stack(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, on_signal)
-    with DataFolder(options.data_dir) as folder:
-        stack = _Stack(options, folder, log, migrate, command)
+    with DataFolder(options.data_dir) as folder, Ports() as ports:
+        stack = _Stack(options, folder, ports, log, migrate=migrate, command=command)
         await stack.run(stop, force)
 
 
@@ -76,14 +76,21 @@ class _Stack:
     """One run of the stack in a data folder that it holds."""
 
     def __init__(
-        self, options: StackOptions, folder: DataFolder, log: Log, migrate: Migrate, command: ServiceCommand
+        self,
+        options: StackOptions,
+        folder: DataFolder,
+        ports: Ports,
+        log: Log,
+        *,
+        migrate: Migrate,
+        command: ServiceCommand,
     ) -> None:
         self._options = options
         self._folder = folder
         self._log = log
         self._migrate = migrate
         self._command = command
-        self._ports = Ports()
+        self._ports = ports
         self._supervisor = Supervisor(log, self._on_change)
         self._announced: RunningStack | None = None
         self._complaints: set[str] = set()
