@@ -55,7 +55,7 @@ def must_mint(recorded: Recorded, observed: Identity, now: datetime) -> str | No
         return "first installation"
     if recorded.identity != observed:
         changed = [name for name in Identity.__slots__ if getattr(recorded.identity, name) != getattr(observed, name)]
-        return f"another history: {', '.join(changed)} differ"
+        return f"another history: changed {', '.join(changed)}"
     if now - recorded.heartbeat_at > STALE:
         return "cold start: no tracker was running"
     return None

@@ -21,8 +21,10 @@ IDLE_SECONDS: Final = 5
 and with it the lock. Shorter than the age at which a heartbeat means a cold start, so that the next leader keeps
 the epoch."""
 
-LOST: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
-"""What asyncpg raises when a connection cannot be used any more."""
+LOST: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
+"""What asyncpg raises when a connection cannot be used any more: an internal error where the end came between two
+steps.
+"""
 
 _log = logging.getLogger(__name__)
 

@@ -1,0 +1,91 @@
+"""The log of a database as the tracker reads it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import asyncpg
+
+from services.revision.tracker.drafts import DraftOperation, SessionChange, Transaction
+from services.revision.tracker.receipts import encode
+from services.revision.tracker.stream import ReplicationStream
+from shared.contracts.receipts import RECEIPT, Receipt
+
+T = TypeVar("T")
+
+FENCE = "INSERT INTO task_session_turns (id, task_session_id, task_id) VALUES (gen_random_uuid(), 'fence', 't')"
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """One slot's stream. `since` returns what was committed since the last call, in order."""
+
+    stream: ReplicationStream
+    writer: asyncpg.Connection
+    epoch: str
+
+    async def since(self) -> list[Transaction]:
+        await self.writer.execute(FENCE)
+        seen: list[Transaction] = []
+        async with asyncio.timeout(30):
+            while not (seen and any(draft.session_id == "fence" for draft in seen[-1].drafts)):
+                seen += await self.stream.take(None)
+        return seen[:-1]
+
+    async def changes(self, *statements: str) -> list[Transaction]:
+        """What these statements, each a transaction of its own, say in the log."""
+        for statement in statements:
+            await self.writer.execute(statement)
+        return await self.since()
+
+    async def change(self, statement: str) -> Transaction:
+        """What one transaction says in the log."""
+        [transaction] = await self.changes(statement)
+        return transaction
+
+
+def change_of(transaction: Transaction, session_id: str) -> SessionChange:
+    """The transaction's change of one session."""
+    [change] = [
+        draft for draft in transaction.drafts if isinstance(draft, SessionChange) and draft.session_id == session_id
+    ]
+    return change
+
+
+def receipts_of(transaction: Transaction) -> list[Receipt]:
+    """The transaction's receipts as a gateway parses them."""
+    return [RECEIPT.validate_json(entry.payload) for entry in encode(transaction)]
+
+
+def said(transaction: Transaction, session_id: str) -> list[tuple[str, str]]:
+    """Kind and id of the operations of one session's complete change."""
+    operations = change_of(transaction, session_id).operations
+    assert operations is not None
+    return [("remove" if operation.image is None else "upsert", operation.id) for operation in operations]
+
+
+def operation_of(transaction: Transaction, session_id: str, row_id: str) -> DraftOperation:
+    """The operation of one row in one session."""
+    [operation] = [found for found in change_of(transaction, session_id).operations or () if found.id == row_id]
+    return operation
+
+
+def intervals(transaction: Transaction) -> dict[str, tuple[int, int]]:
+    """Base and revision of each session that the transaction touched."""
+    return {draft.session_id: (draft.base, draft.revision) for draft in transaction.drafts}
+
+
+def content_of(operation: DraftOperation) -> object:
+    """The content that an upsert carries."""
+    assert operation.image is not None
+    return dict(zip(operation.image.names, operation.image.values, strict=True))["content"]
+
+
+async def eventually(condition: Callable[[], Awaitable[T]], seconds: float = 30) -> T:
+    """The first truthy answer; fails after `seconds`."""
+    async with asyncio.timeout(seconds):
+        while True:
+            if answer := await condition():
+                return answer
+            await asyncio.sleep(0.01)
