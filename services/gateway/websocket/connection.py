@@ -52,7 +52,7 @@ class Connection:
         """Upgrades the request and serves it until either side closes."""
         await self._socket.prepare(request)
         transport = request.transport
-        if not isinstance(transport, asyncio.Transport):
+        if transport is None:
             return self._socket
         self._transport = transport
         self._outbox = Outbox(self._socket, transport, self._has_room, self._is_blocked)
