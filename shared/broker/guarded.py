@@ -35,7 +35,7 @@ class Group:
 
 def open_broker(url: SecretStr) -> RedisBroker:
     """A broker for one process. Its log lines carry no message bodies."""
-    return RedisBroker(url.get_secret_value(), logger=logger, log_level=logging.DEBUG)
+    return RedisBroker(url.get_secret_value(), logger=logging.getLogger("faststream"))
 
 
 class GroupGuard:
@@ -63,7 +63,9 @@ class GroupGuard:
     async def _look(self) -> None:
         try:
             created = [group for group in self._groups if await self._ensure(group)]
-            if created or not self.connected:
+            # Another process may have made the group again after this one's subscribers had given up on it.
+            stopped = any(not subscriber.running for subscriber in self._broker.subscribers)
+            if created or stopped or not self.connected:
                 await self._restart()
             self.connected = True
         except BROKER_ERRORS as error:
