@@ -79,9 +79,17 @@ class Connection:
     access token.
     """
 
-    def __init__(self, url: str, *, token: str | None = None, chance: Callable[[], float] = random.random) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        heartbeat: float = HEARTBEAT,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
         self.url = url.rstrip("/")
         self.chance = chance
+        self._heartbeat = heartbeat
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._session: aiohttp.ClientSession | None = None
         self._socket: aiohttp.ClientWebSocketResponse | None = None
@@ -174,7 +182,7 @@ class Connection:
         try:
             return await asyncio.wait_for(
                 self._session.ws_connect(
-                    self.url + "/ws", heartbeat=HEARTBEAT, max_msg_size=MAX_MESSAGE_BYTES, compress=0
+                    self.url + "/ws", heartbeat=self._heartbeat, max_msg_size=MAX_MESSAGE_BYTES, compress=0
                 ),
                 ANSWER_SECONDS,
             )

@@ -33,7 +33,7 @@ Snapshot = dict[Name, Body]
 
 
 def message(
-    row_id: str, second: int, content: str = "", author: AuthorType = "user", task: str = "task", version: int = 0
+    row_id: str, second: int, content: str = "", *, author: AuthorType = "user", task: str = "task"
 ) -> CoreMessage:
     """A message; rows of one second are ordered by id."""
     return CoreMessage(
@@ -44,7 +44,7 @@ def message(
         content=content,
         requests_input=False,
         created_at=f"2026-01-01T00:00:{second:02d}Z",
-        updated_at=f"2026-01-01T00:{version % 60:02d}:00Z",
+        updated_at=f"2026-01-01T00:00:{second:02d}Z",
     )
 
 
@@ -141,7 +141,7 @@ class Asked:
 
 @dataclass
 class World:
-    """One scope, its driver, the network and the gateway. Nothing happens by itself: each method is one event somewhere."""
+    """One scope, its driver, the network and the gateway. Each method is one event in one of them."""
 
     scope_filter: Filter = field(default_factory=Filter)
     page_rows: int = 3
@@ -288,7 +288,9 @@ class World:
     def fail(self, status: int, index: int = 0) -> None:
         self.feed(PageFailed(self.reads.pop(index).effect.read, status))
 
-    def page(self, effect: ReadMessages | ReadTurns, at: int, snapshot: Snapshot) -> MessagesRead | TurnsRead | PageFailed:
+    def page(
+        self, effect: ReadMessages | ReadTurns, at: int, snapshot: Snapshot
+    ) -> MessagesRead | TurnsRead | PageFailed:
         """The page of a snapshot that a read asks for; refused when its cursor's row is not there."""
         match effect:
             case ReadMessages(read, before):

@@ -1,4 +1,4 @@
-"""Whatever happens between commit and client, what is shown equals the source at the applied revision, and catches up."""
+"""Whatever happens between commit and client, what is shown equals the source at its revision, and catches up."""
 
 from typing import cast
 
@@ -18,7 +18,7 @@ FILTERS = (Filter(), Filter(authors=("user",)), Filter(task_id="task"), Filter("
 
 @st.composite
 def changes(draw: st.DrawFn) -> tuple[Name, Body | None]:
-    """One row written, moved in the order, moved out of a filter, or deleted. Few ids, so that they meet each other again."""
+    """One row written, moved in the order, moved out of a filter, or deleted. Few ids, so that they meet again."""
     number = draw(st.integers(0, 9))
     second = number if draw(st.integers(0, 5)) else draw(st.integers(0, 9))
     task = "other" if draw(st.integers(0, 5)) == 0 else "task"
@@ -28,7 +28,9 @@ def changes(draw: st.DrawFn) -> tuple[Name, Body | None]:
     name = ("message", f"m{number}")
     if draw(st.integers(0, 4)) == 0:
         return name, None
-    return name, message(name[1], second, draw(st.sampled_from("abcdefgh")), draw(st.sampled_from(AUTHORS)), task)
+    return name, message(
+        name[1], second, draw(st.sampled_from("abcdefgh")), author=draw(st.sampled_from(AUTHORS)), task=task
+    )
 
 
 class FaultyWorld(RuleBasedStateMachine):
@@ -66,9 +68,31 @@ class FaultyWorld(RuleBasedStateMachine):
         self.world.commit(*rows)
         self.world.publish()
 
-    @rule()
-    def loses_receipts(self) -> None:
+    @rule(lost=st.lists(changes(), min_size=1, max_size=3), kept=st.lists(changes(), max_size=3))
+    def loses_a_change_between_others(
+        self, lost: list[tuple[Name, Body | None]], kept: list[tuple[Name, Body | None]]
+    ) -> None:
+        self.world.publish()
+        self.world.commit(*lost)
         self.world.unpublished.clear()
+        self.world.commit(*kept)
+        self.world.publish()
+        self.world.deliver()
+
+    @rule(rows=st.lists(changes(), min_size=1, max_size=3), then=st.booleans())
+    def loads_more_while_rows_change(self, rows: list[tuple[Name, Body | None]], then: bool) -> None:
+        self.world.publish()
+        self.world.deliver()
+        self.world.feed(LoadMore())
+        for row in rows:
+            self.world.commit(row)
+            self.world.publish()
+            if then:
+                self.world.deliver()
+
+    @rule()
+    def catches_up(self) -> None:
+        self.world.settle()
 
     @rule()
     def flushes(self) -> None:

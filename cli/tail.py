@@ -1,0 +1,121 @@
+"""`kandev-conversation tail`: a conversation in the terminal, as it happens."""
+
+import asyncio
+import signal
+import sys
+from contextlib import ExitStack
+from typing import Literal, Protocol
+
+import click
+from rich.live import Live
+
+from cli.errors import CommandFailed
+from cli.tail_lines import AppendedLines, JsonLines
+from cli.tail_screen import Screen
+from cli.target import target_url
+from client.connection import Connection, ConnectionFailed
+from client.events import CloseReason
+from client.follower import Follower
+from client.http_pages import PAGE_ROWS
+from client.range import Filter, RowChange
+from client.state import State
+
+DONE, NO_SESSION, CANNOT_RUN = 0, 1, 2
+
+
+class View(Protocol):
+    """What shows a conversation. `show` gets each state in turn, with the rows that changed."""
+
+    def show(self, state: State, changes: tuple[RowChange, ...]) -> None:
+        """Shows what is new."""
+
+
+@click.command()
+@click.argument("session")
+@click.option("--url", help="The gateway. [default: KANDEV_URL, else the stack that runs here, else port 8080]")
+@click.option("--author", type=click.Choice(["user", "agent"]), help="Only messages by this author.")
+@click.option("--task", help="Only rows of this task.")
+@click.option(
+    "--limit", type=click.IntRange(1, PAGE_ROWS), default=20, show_default=True, help="Rows to begin with, the newest."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object for each change, for programs.")
+def tail(
+    *,
+    session: str,
+    url: str | None,
+    author: Literal["user", "agent"] | None,
+    task: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Follow a conversation until ctrl-c, or until it is removed.
+
+    \b
+    Exit codes: 0 stopped, or the session was removed; 1 no such session;
+    2 nothing answers at the URL, or it refuses.
+    """
+    scope_filter = Filter(task, () if author is None else (author,))
+    with ExitStack() as stack:
+        view: View
+        if as_json:
+            view = JsonLines(click.echo)
+        elif sys.stdout.isatty():
+            screen = Screen(session, limit)
+            stack.enter_context(Live(get_renderable=screen.render, auto_refresh=True, refresh_per_second=8))
+            view = screen
+        else:
+            view = AppendedLines(click.echo)
+        try:
+            reason = asyncio.run(follow(target_url(url), session, scope_filter, limit, view))
+        except ConnectionFailed as error:
+            raise CommandFailed(f"{error}. Start it (kandev-conversation up), or name it with --url.") from error
+    raise SystemExit(_ended(session, reason))
+
+
+def _ended(session: str, reason: CloseReason | None) -> int:
+    match reason:
+        case None:
+            return DONE
+        case CloseReason.REMOVED:
+            click.echo(f"Session {session} was removed.", err=True)
+            return DONE
+        case CloseReason.NOT_FOUND:
+            click.echo(f"Session {session} does not exist.", err=True)
+            return NO_SESSION
+        case CloseReason.UNAUTHENTICATED | CloseReason.REFUSED:
+            click.echo(f"Session {session} may not be followed: {reason.value}.", err=True)
+            return CANNOT_RUN
+
+
+async def follow(url: str, session: str, scope_filter: Filter, limit: int, view: View) -> CloseReason | None:
+    """Shows the session until it closes, and says why, or until it is told to stop. Raises ConnectionFailed."""
+    news: list[tuple[State, tuple[RowChange, ...]]] = []
+    arrived = asyncio.Event()
+
+    def observe(state: State, changes: tuple[RowChange, ...]) -> None:
+        # Shown outside the socket's reader. The list is as long as what one wake-up of the reader brings.
+        news.append((state, changes))
+        arrived.set()
+
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    async with (
+        Connection(url) as connection,
+        Follower(connection, session, scope_filter=scope_filter, limit=limit, observer=observe) as follower,
+    ):
+        stopping = asyncio.create_task(stopped.wait(), name="stopping")
+        try:
+            while not stopping.done():
+                arriving = asyncio.create_task(arrived.wait(), name="arriving")
+                await asyncio.wait({arriving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                arriving.cancel()
+                arrived.clear()
+                for state, changes in news:
+                    view.show(state, changes)
+                news.clear()
+                if follower.state.closed is not None:
+                    return follower.state.closed
+        finally:
+            stopping.cancel()
+    return None
