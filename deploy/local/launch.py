@@ -104,7 +104,7 @@ def main() -> None:
             except OSError as error:
                 sys.exit(
                     f"User id {uid} may not enter {next(filter(None, closed))}, and no mount namespace can be made "
-                    f"here ({error}). Run this as an ordinary user, move the checkout to a folder that others may "
+                    f"here ({error}). Run this as an ordinary user, set KANDEV_DATA_DIR to a folder that others may "
                     "enter, or set DATABASE_URL."
                 )
         _become(uid, gid)

