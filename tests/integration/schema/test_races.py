@@ -104,6 +104,29 @@ async def test_no_pair_of_statements_deadlocks(source: Any, other: Other, first:
     check_history([row["data"] for row in log])
 
 
+@pytest.mark.parametrize("statement", ["user message", "messages over sessions", "start turn", "move"])
+async def test_a_writer_waits_for_a_deletion_halfway_without_holding_it_up(
+    source: Any, other: Other, until_blocked: Any, statement: str
+) -> None:
+    """The deletion of a session stands between its session row and its counter; the writer wants both."""
+    await source.execute(RESTORE)
+    writer, deleter = await other(), await other()
+    pids = [await each.fetchval("SELECT pg_backend_pid()") for each in (writer, deleter)]
+    target = "c" if statement == "move" else "a"
+    hold = source.connection.transaction()
+    await hold.start()
+    await source.execute("SELECT 1 FROM task_session_messages WHERE id = $1 FOR KEY SHARE", f"{target}1")
+    deletion = asyncio.create_task(deleter.execute("DELETE FROM task_sessions WHERE id = $1", target))
+    await until_blocked(source.connection, pids[1])
+    writing = asyncio.create_task(writer.execute(STATEMENTS[statement]))
+    await until_blocked(source.connection, pids[0])
+    await hold.rollback()
+    await deletion
+    with pytest.raises(asyncpg.ForeignKeyViolationError):
+        await writing
+    assert await source.revision(target) is None
+
+
 async def test_bulk_statements_in_any_order_take_sessions_in_theirs(source: Any, other: Other) -> None:
     await source.execute("INSERT INTO task_sessions (id, task_id) SELECT 's' || n, 't' FROM generate_series(1, 40) n")
     writers = [await other() for _ in range(4)]
