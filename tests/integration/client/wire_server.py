@@ -25,6 +25,8 @@ class WireServer:
         self.before_page: Callable[[], Awaitable[None]] | None = None
         self.refuse_with: tuple[str, bool] | None = None
         self.losing = False
+        self.falsify: str | None = None
+        self.pages_read = 0
         self.mute = False
         self.sockets: list[web.WebSocketResponse] = []
         self.scopes: dict[str, tuple[web.WebSocketResponse, Subscription]] = {}
@@ -54,8 +56,12 @@ class WireServer:
             await self._runner.cleanup()
             self._runner = None
 
+    async def _notify(self) -> None:
+        async with self._heard:
+            self._heard.notify_all()
+
     async def until(self, predicate: Callable[[], bool]) -> None:
-        """Waits until a request has made the predicate true."""
+        """Waits until a request or a page has made the predicate true."""
         async with asyncio.timeout(10), self._heard:
             await self._heard.wait_for(predicate)
 
@@ -70,6 +76,9 @@ class WireServer:
         for scope_id, (_, known) in tuple(self.scopes.items()):
             if not self.losing:
                 operations = list(projected(commit, known.scope.filter).values())
+                for operation in operations:
+                    if self.falsify is not None and "message" in operation:
+                        operation["message"]["content"] = self.falsify
                 await self.send(scope_id, str(commit.base), str(commit.revision), operations=operations)
         return commit
 
@@ -119,8 +128,7 @@ class WireServer:
             async for message in socket:
                 if message.type is WSMsgType.TEXT:
                     await self._requested(socket, orjson.loads(message.data))
-                    async with self._heard:
-                        self._heard.notify_all()
+                    await self._notify()
         finally:
             self.sockets.remove(socket)
             self.scopes = {name: entry for name, entry in self.scopes.items() if entry[0] is not socket}
@@ -157,6 +165,12 @@ class WireServer:
         await self._write(socket, {**reply, "payload": opened})
 
     async def _page(self, request: web.Request) -> web.Response:
+        response = await self._page_of(request)
+        self.pages_read += 1
+        await self._notify()
+        return response
+
+    async def _page_of(self, request: web.Request) -> web.Response:
         if self.before_page is not None:
             await self.before_page()
         if not self.exists or request.match_info["id"] != SESSION:

@@ -363,6 +363,13 @@ class World:
             if self.scope_filter.admits(body) and (name[0] == "turn" or low is None or row_of(body).key >= low)
         }
 
+    def low(self) -> Key | None:
+        """Where the loaded range of messages ends."""
+        return None if self.state.held is None else self.state.held.messages.low
+
+    def has_more(self) -> bool:
+        return self.state.held is not None and self.state.held.has_more
+
     def shown(self) -> dict[Name, Body]:
         """What the client shows."""
         rows = () if self.state.held is None else self.state.held.rows()
