@@ -190,8 +190,9 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION conversation.take_prompt_seq(text) FROM PUBLIC;
 
+-- Columns without a time zone hold UTC, whatever zone the writer's session is in.
 CREATE OR REPLACE FUNCTION conversation.message_arriving() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
     due    integer;
     newest timestamptz;

@@ -133,6 +133,34 @@ async def test_tables_that_are_there_keep_their_rows_and_get_their_numbers(empty
     await connection.close()
 
 
+async def test_times_without_a_zone_are_utc_whatever_zone_the_writer_is_in(empty_database_url: str) -> None:
+    connection = await opened(empty_database_url)
+    await connection.execute(
+        """
+        CREATE TABLE task_sessions (id text PRIMARY KEY, task_id text NOT NULL);
+        CREATE TABLE task_session_messages (
+            id text PRIMARY KEY, task_session_id text NOT NULL REFERENCES task_sessions ON DELETE CASCADE,
+            task_id text NOT NULL, author_type text NOT NULL,
+            created_at timestamp NOT NULL, updated_at timestamp NOT NULL);
+        """
+    )
+    await migrate(connection)
+    await connection.execute(
+        """
+        SET timezone = 'Asia/Tokyo';
+        INSERT INTO task_sessions VALUES ('a', 't');
+        INSERT INTO task_session_messages (id, task_session_id, task_id, author_type)
+        VALUES ('p1', 'a', 't', 'user'), ('p2', 'a', 't', 'user'), ('r', 'a', 't', 'agent');
+        """
+    )
+    rows = await connection.fetch(
+        "SELECT id FROM task_session_messages "
+        "WHERE abs(extract(epoch FROM created_at - clock_timestamp() AT TIME ZONE 'UTC')) < 3600 ORDER BY created_at"
+    )
+    assert [row["id"] for row in rows] == ["p1", "p2", "r"]
+    await connection.close()
+
+
 async def test_every_database_has_an_epoch_of_its_own(
     make_database: Callable[[], AbstractContextManager[str]],
 ) -> None:
