@@ -1,0 +1,62 @@
+"""Commands on sessions."""
+
+import asyncpg
+
+from services.revision.commands.session import sees_session, standing, unchanged, unseen
+from services.revision.commands.values import is_metadata, is_moment, metadata_text, moment, refuse_nul
+from services.revision.commands.workspaces import require_task
+from shared.contracts.commands import CommandResult, CreateSession, DeleteSession
+from shared.contracts.errors import RequestFailed
+from shared.contracts.identity import Identity
+
+# Primary keys.
+_LOOK = "SELECT task_id, state, is_passthrough, metadata, started_at FROM public.task_sessions WHERE id = $1"
+_ADD = """
+INSERT INTO public.task_sessions (id, task_id, state, is_passthrough, metadata, started_at)
+VALUES ($1, $2, $3, $4, $5, coalesce($6::timestamptz, clock_timestamp()))
+"""
+_LOCK = "SELECT FROM public.task_sessions WHERE id = $1 FOR UPDATE"
+_DELETE = "DELETE FROM public.task_sessions WHERE id = $1"
+
+
+async def create_session(connection: asyncpg.Connection, identity: Identity, command: CreateSession) -> CommandResult:
+    """A session of a visible task. Its first revision is the floor (R1); the base is 0, there was nothing before."""
+    refuse_nul(command.state)
+    started_at = moment(command.started_at)
+    await require_task(connection, identity, command.task_id)
+    row = await connection.fetchrow(_LOOK, command.session_id)
+    if row is not None:
+        same = (
+            (row["task_id"], row["state"], row["is_passthrough"])
+            == (command.task_id, command.state, command.is_passthrough)
+            and is_metadata(row["metadata"], command.metadata)
+            and (started_at is None or is_moment(row["started_at"], started_at))
+        )
+        if not same:
+            raise RequestFailed("conflict", "this id belongs to another session, or to this one after it was changed")
+        return await unchanged(connection, command.session_id)
+    await connection.execute(
+        _ADD,
+        command.session_id,
+        command.task_id,
+        command.state,
+        command.is_passthrough,
+        metadata_text(command.metadata),
+        started_at,
+    )
+    epoch, revision = await standing(connection, command.session_id)
+    return CommandResult(session_id=command.session_id, epoch=epoch, base_revision=0, revision=revision)
+
+
+async def delete_session(connection: asyncpg.Connection, identity: Identity, command: DeleteSession) -> CommandResult:
+    """The removal's revision is the last one + 1. Commands cannot advance it while the row is locked; a plain update
+    of its messages that commits in between makes the removal's one later than this answer says.
+    """
+    locked = await connection.fetchrow(_LOCK, command.session_id)
+    if locked is None:
+        return await unchanged(connection, command.session_id)
+    if not await sees_session(connection, identity, command.session_id):
+        raise unseen()
+    epoch, last = await standing(connection, command.session_id)
+    await connection.execute(_DELETE, command.session_id)
+    return CommandResult(session_id=command.session_id, epoch=epoch, base_revision=last, revision=last + 1)
