@@ -32,6 +32,9 @@ SETTINGS = {
     "max_slot_wal_keep_size": "2GB",  # a slot that nobody reads must not fill the disk
     "idle_in_transaction_session_timeout": "5min",
     "log_checkpoints": "off",
+    # Statements and details hold message content, which no log may show.
+    "log_min_error_statement": "panic",
+    "log_error_verbosity": "terse",
     "log_line_prefix": "",
     "log_timezone": "UTC",
     "timezone": "UTC",
@@ -48,6 +51,7 @@ class PostgresServer(Server):
     """
 
     name = "PostgreSQL"
+    expected_lines = ("the database system is starting up", "the database system is shutting down")
     stop_signal = signal.SIGINT  # fast shutdown: sessions are ended, the data is written
 
     def __init__(self, folder: Path, port: int, *, disposable: bool = False) -> None:

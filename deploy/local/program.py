@@ -16,7 +16,10 @@ DRAIN_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Program:
-    """One program to keep running. `command` is asked again at every start; `ready` tells whether it serves now."""
+    """One program to keep running. `command` is asked again at every start; `ready` tells whether it serves now.
+
+    `stop_signal` asks it to end, `last_signal` makes it end. Output lines with one of `expected_lines` are not shown.
+    """
 
     name: str
     instance: int
@@ -27,11 +30,16 @@ class Program:
     stop_signal: signal.Signals = signal.SIGTERM
     stop_seconds: float = 10.0
     last_signal: signal.Signals = signal.SIGKILL
+    expected_lines: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
         """Name and instance, as the log shows them."""
         return f"{self.name}.{self.instance}"
+
+    def shows(self, line: str) -> bool:
+        """Whether a line of its output is worth showing."""
+        return not any(part in line for part in self.expected_lines)
 
 
 class RunningProgram:

@@ -15,9 +15,13 @@ POLL_SECONDS = 0.02
 
 
 class Server(ABC):
-    """One server process on a loopback port. `start` may follow `stop`: same port, same data."""
+    """One server process on a loopback port. `start` may follow `stop`: same port, same data.
+
+    `expected_lines` are parts of log lines that say nothing to the person at the terminal.
+    """
 
     name: str
+    expected_lines: tuple[str, ...] = ()
     stop_signal: signal.Signals
 
     def __init__(self, folder: Path, port: int) -> None:

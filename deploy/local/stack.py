@@ -173,6 +173,7 @@ class _Stack:
             stop_signal=server.stop_signal,
             stop_seconds=20.0,
             last_signal=last_signal,
+            expected_lines=server.expected_lines,
         )
         await self._supervisor.start(program)
 

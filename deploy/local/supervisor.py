@@ -125,8 +125,12 @@ class _Kept:
             await asyncio.sleep(backoff(ends))
             self._restarts += 1
 
+    def _show(self, line: str) -> None:
+        if self.program.shows(line):
+            self._log.line(self.program.label, line)
+
     async def _run_once(self) -> int:
-        self._running = await RunningProgram.start(self.program, lambda text: self._log.line(self.program.label, text))
+        self._running = await RunningProgram.start(self.program, self._show)
         try:
             self.state = ProcessState(
                 name=self.program.name,

@@ -64,6 +64,17 @@ def test_it_serves_announces_itself_and_stops_without_a_trace(terminal: Terminal
     assert belonging(terminal.folder) == []
 
 
+def test_what_a_statement_holds_never_reaches_the_log(terminal: Terminal) -> None:
+    process = terminal.up()
+    url = terminal.ready(process).database_url
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        one(url, "INSERT INTO workspaces (id, name) VALUES ('private', 'x'), ('private', 'y') RETURNING 'private'")
+    process.terminate()
+    assert process.wait(PATIENCE) == 0
+    assert "duplicate key" in terminal.text()
+    assert "private" not in terminal.text()
+
+
 def test_the_data_is_there_at_the_second_start(terminal: Terminal) -> None:
     first = terminal.up()
     with psycopg.connect(terminal.ready(first).database_url) as connection:
