@@ -9,6 +9,8 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python; d
 UV := .cache/uv/bin/uv
 BIN := .venv/bin
 READY := .venv/.ready
+# The second try, with the certificates of the system, is for networks whose proxy has a certificate of its own.
+SYNC = $(UV) sync --quiet --frozen --all-extras --python '$(PYTHON)'
 CODE := cli client deploy services shared tests
 
 export UV_PYTHON_DOWNLOADS := never
@@ -64,5 +66,5 @@ $(UV):
 
 $(READY): pyproject.toml uv.lock | $(UV)
 	@echo 'Setting up: packages into .venv'
-	@$(UV) sync --quiet --frozen --all-extras --python '$(PYTHON)'
+	@$(SYNC) 2> .cache/sync.log || $(SYNC) --system-certs
 	@touch $@
