@@ -1,0 +1,71 @@
+"""Facts about the parts of a running service, as they were found. No judgement."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A replication slot. `retained`: bytes of the log that it keeps."""
+
+    name: str
+    active: bool
+    temporary: bool
+    retained: int
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseFacts:
+    """PostgreSQL. `error` set: it could not be asked, and nothing else holds.
+
+    `current`, `latest`: schema versions of the database and of this program. `triggers`: enabled or not, by
+    "table.trigger". `identities`: pg_class.relreplident by table. `heartbeat_age`, `clock_skew`: seconds.
+    """
+
+    place: str
+    error: str = ""
+    version: int = 0
+    wal_level: str = ""
+    senders: tuple[int, int] = (0, 0)
+    slots_used: tuple[int, int] = (0, 0)
+    replication_right: bool = False
+    current: int = 0
+    latest: int = 0
+    published: frozenset[str] = frozenset()
+    triggers: Mapping[str, bool] = field(default_factory=dict)
+    identities: Mapping[str, str] = field(default_factory=dict)
+    heartbeat_age: float | None = None
+    slots: tuple[Slot, ...] = ()
+    clock_skew: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RedisFacts:
+    """Redis. `groups`: consumer groups by stream; a stream that is not there is missing. `clock_skew`: seconds."""
+
+    place: str
+    error: str = ""
+    version: str = ""
+    groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    receipt_streams: int = 0
+    clock_skew: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayFacts:
+    """The gateway's own answer to `/ready`. `reasons`: what it waits for, by part."""
+
+    url: str
+    error: str = ""
+    status: int = 0
+    state: str = ""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything that one examination found."""
+
+    database: DatabaseFacts
+    redis: RedisFacts
+    gateway: GatewayFacts

@@ -1,0 +1,143 @@
+"""Gathers the facts: one short, read-only look at each part."""
+
+import asyncio
+import time
+
+import aiohttp
+import asyncpg
+import orjson
+from pydantic import SecretStr
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from cli.database import CONNECT_ERRORS, place
+from cli.diagnosis.facts import DatabaseFacts, Facts, GatewayFacts, RedisFacts, Slot
+from services.revision.schema.migrate import status
+from shared.contracts.streams import COMMANDS, READS
+from shared.database import connect
+
+LOOK_SECONDS = 10.0
+"""Longest look at one part; a part that takes longer counts as unreachable."""
+
+_SERVER = """
+SELECT current_setting('server_version_num')::int AS version,
+       current_setting('wal_level') AS wal_level,
+       current_setting('max_wal_senders')::int AS max_senders,
+       (SELECT count(*)::int FROM pg_stat_replication) AS senders,
+       current_setting('max_replication_slots')::int AS max_slots,
+       (SELECT count(*)::int FROM pg_replication_slots) AS slots,
+       (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user) AS replication_right,
+       extract(epoch FROM clock_timestamp())::float8 AS clock
+"""
+_SLOTS = """
+SELECT slot_name::text AS name, active, temporary,
+       coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint AS retained
+  FROM pg_replication_slots WHERE NOT pg_is_in_recovery()
+"""
+_PUBLISHED = """
+SELECT CASE schemaname WHEN 'public' THEN tablename::text ELSE schemaname || '.' || tablename END AS name
+  FROM pg_publication_tables WHERE pubname = 'conversation_receipts'
+"""
+_TRIGGERS = """
+SELECT c.relname || '.' || t.tgname AS name, t.tgenabled IN ('O', 'A') AS enabled
+  FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE n.nspname = 'public' AND t.tgname LIKE 'conversation\\_%'
+"""
+_IDENTITIES = """
+SELECT c.relname::text AS name, c.relreplident::text AS kind
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE n.nspname = 'public'
+   AND c.relname IN ('task_session_messages', 'task_session_turns', 'conversation_session_revisions')
+"""
+_HEARTBEAT = "SELECT extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 FROM conversation.epoch"
+
+
+async def gather(database_url: str, redis_url: str, gateway_url: str) -> Facts:
+    """Looks at all parts at once. What cannot be reached is a fact, not an error."""
+    database, redis, gateway = await asyncio.gather(
+        look_at_database(database_url), look_at_redis(redis_url), look_at_gateway(gateway_url)
+    )
+    return Facts(database, redis, gateway)
+
+
+async def look_at_database(url: str) -> DatabaseFacts:
+    """Reads settings, catalogues and the epoch."""
+    try:
+        async with asyncio.timeout(LOOK_SECONDS):
+            connection = await connect(SecretStr(url), "doctor")
+            try:
+                return await _database(connection, place(url))
+            finally:
+                connection.terminate()
+    except CONNECT_ERRORS as error:
+        return DatabaseFacts(place(url), error=_kind(error))
+
+
+async def _database(connection: asyncpg.Connection, name: str) -> DatabaseFacts:
+    server = await connection.fetchrow(_SERVER)
+    skew = server["clock"] - time.time()
+    schema = await status(connection)
+    return DatabaseFacts(
+        place=name,
+        version=server["version"],
+        wal_level=server["wal_level"],
+        senders=(server["senders"], server["max_senders"]),
+        slots_used=(server["slots"], server["max_slots"]),
+        replication_right=server["replication_right"],
+        current=schema.current,
+        latest=schema.latest,
+        published=frozenset(row["name"] for row in await connection.fetch(_PUBLISHED)),
+        triggers={row["name"]: row["enabled"] for row in await connection.fetch(_TRIGGERS)},
+        identities={row["name"]: row["kind"] for row in await connection.fetch(_IDENTITIES)},
+        heartbeat_age=await connection.fetchval(_HEARTBEAT) if schema.current else None,
+        slots=tuple(Slot(**row) for row in await connection.fetch(_SLOTS)),
+        clock_skew=skew,
+    )
+
+
+async def look_at_redis(url: str) -> RedisFacts:
+    """Reads version, clock, and which groups read the request streams."""
+    try:
+        async with asyncio.timeout(LOOK_SECONDS), Redis.from_url(url, decode_responses=True) as client:
+            return await _redis(client, place(url))
+    except (OSError, TimeoutError, RedisError, ValueError) as error:
+        return RedisFacts(place(url), error=_kind(error))
+
+
+async def _redis(client: Redis, name: str) -> RedisFacts:
+    server = await client.info("server")
+    seconds, microseconds = await client.time()
+    skew = seconds + microseconds / 1_000_000 - time.time()
+    groups = {
+        stream: frozenset(str(group["name"]) for group in await client.xinfo_groups(stream))
+        for stream in (READS, COMMANDS)
+        if await client.exists(stream)
+    }
+    receipts = 0
+    async for _ in client.scan_iter(match="conversation:receipts:*", count=1000):
+        receipts += 1
+    return RedisFacts(name, "", str(server.get("redis_version", "unknown")), groups, receipts, skew)
+
+
+async def look_at_gateway(url: str) -> GatewayFacts:
+    """Asks the gateway whether it is ready."""
+    try:
+        timeout = aiohttp.ClientTimeout(total=LOOK_SECONDS)
+        async with aiohttp.ClientSession(timeout=timeout) as http, http.get(f"{url.rstrip('/')}/ready") as answer:
+            content = await answer.read()
+    except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+        return GatewayFacts(url, error=_kind(error))
+    try:
+        body = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        body = None
+    if not isinstance(body, dict):
+        return GatewayFacts(url, error="something else than a gateway answers there")
+    reasons = body.get("reasons")
+    named = {str(part): str(reason) for part, reason in reasons.items()} if isinstance(reasons, dict) else {}
+    return GatewayFacts(url, "", answer.status, str(body.get("status", "")), named)
+
+
+def _kind(error: Exception) -> str:
+    """The kind of failure: texts of drivers may quote the address with its password."""
+    return type(error).__name__

@@ -1,0 +1,212 @@
+"""What the facts mean: one finding per aspect, with what to do about it. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cli.diagnosis.facts import DatabaseFacts, Facts, GatewayFacts, RedisFacts
+from shared.contracts.streams import COMMANDS, READERS_GROUP, READS, REVISION_GROUP
+
+OLDEST_POSTGRES = 140000
+STALE_HEARTBEAT = 10.0
+"""Seconds without a heartbeat after which the next tracker starts a new epoch."""
+LATE_HEARTBEAT = 3.0
+NOTICEABLE_SKEW = 2.0
+"""Seconds that clocks may differ. Nothing is decided by comparing them; times that people see would be off."""
+RETAINED_LIMIT = 1 << 30
+"""Bytes of log that a slot may keep before it is worth a warning."""
+PUBLISHED = frozenset(
+    {"task_session_messages", "task_session_turns", "conversation_session_revisions", "conversation.epoch"}
+)
+TRIGGERS = frozenset(
+    {f"task_session_messages.conversation_rows_{what}" for what in ("inserted", "updated", "deleted", "truncated")}
+    | {f"task_session_turns.conversation_rows_{what}" for what in ("inserted", "updated", "deleted", "truncated")}
+    | {"task_session_messages.conversation_message_arriving", "task_sessions.conversation_sessions_created"}
+)
+# By pg_class.relreplident: i is an index of one's own choice, f the whole row.
+IDENTITIES = {"task_session_messages": "i", "task_session_turns": "i", "conversation_session_revisions": "f"}
+
+
+class State(StrEnum):
+    """How an aspect is."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One aspect: how it is, what was found, and what to do when it is not ok."""
+
+    part: str
+    aspect: str
+    state: State
+    found: str
+    advice: str = ""
+
+
+def judge(facts: Facts) -> tuple[Finding, ...]:
+    """Every finding, part by part. A part that cannot be reached gives one finding and hides what lies behind it."""
+    return (*judge_database(facts.database), *judge_redis(facts.redis), *judge_gateway(facts.gateway))
+
+
+def judge_database(facts: DatabaseFacts) -> tuple[Finding, ...]:
+    """PostgreSQL: reachable, able to decode, at this schema, and alive with a tracker."""
+    if facts.error:
+        return (
+            Finding(
+                "database", "reachable", State.FAIL, f"{facts.place}: {facts.error}",
+                "Start PostgreSQL (`kandev-conversation up` brings one), or correct KANDEV_DATABASE_URL.",
+            ),
+        )  # fmt: skip
+    findings = [Finding("database", "reachable", State.OK, facts.place), _version(facts), _schema(facts)]
+    findings += [_wal_level(facts), _replication_right(facts), _senders(facts), _slot_room(facts), _retained(facts)]
+    if facts.current:
+        findings += [_publication(facts), _triggers(facts), _identities(facts), _heartbeat(facts)]
+    return (*findings, _skew("database", facts.clock_skew))
+
+
+def judge_redis(facts: RedisFacts) -> tuple[Finding, ...]:
+    """Redis: reachable, and read by the services."""
+    if facts.error:
+        return (
+            Finding(
+                "redis", "reachable", State.FAIL, f"{facts.place}: {facts.error}",
+                "Start Redis (`kandev-conversation up` brings one), or correct KANDEV_REDIS_URL.",
+            ),
+        )  # fmt: skip
+    findings = [Finding("redis", "reachable", State.OK, f"{facts.place}, version {facts.version}")]
+    for stream, group, service in ((READS, READERS_GROUP, "reader"), (COMMANDS, REVISION_GROUP, "revision")):
+        findings.append(
+            _either(
+                "redis", stream, group in facts.groups.get(stream, frozenset()), f"group {group}", f"no group {group}",
+                f"Start a {service}: `kandev-conversation run {service}` makes the group.", State.WARN,
+            )
+        )  # fmt: skip
+    findings.append(
+        _either(
+            "redis", "receipts", facts.receipt_streams > 0, f"{facts.receipt_streams} streams", "no receipt stream",
+            "Start a revision service; its tracker writes to every partition when it begins.", State.WARN,
+        )
+    )  # fmt: skip
+    return (*findings, _skew("redis", facts.clock_skew))
+
+
+def judge_gateway(facts: GatewayFacts) -> tuple[Finding, ...]:
+    """The gateway: reachable and ready."""
+    if facts.error:
+        return (
+            Finding(
+                "gateway", "reachable", State.FAIL, f"{facts.url}: {facts.error}",
+                "Start one (`kandev-conversation up`, or `kandev-conversation run gateway`), or name it with --url.",
+            ),
+        )  # fmt: skip
+    reasons = "; ".join(f"{part}: {reason}" for part, reason in sorted(facts.reasons.items()))
+    if facts.status == 200 and facts.state != "degraded":
+        return (Finding("gateway", "ready", State.OK, facts.url),)
+    state = State.WARN if facts.status == 200 else State.FAIL
+    return (
+        Finding(
+            "gateway", "ready", state, f"{facts.state or facts.status}: {reasons or 'no reason given'}",
+            "Look at the parts it names; it becomes ready by itself once they answer.",
+        ),
+    )  # fmt: skip
+
+
+def worst(findings: Iterable[Finding]) -> State:
+    """The worst state among them."""
+    states = {finding.state for finding in findings}
+    return State.FAIL if State.FAIL in states else State.WARN if State.WARN in states else State.OK
+
+
+def _either(  # noqa: PLR0917 - a row of the table, read in the table's order
+    part: str, aspect: str, good: bool, fine: str, found: str, advice: str, state: State
+) -> Finding:
+    return Finding(part, aspect, State.OK, fine) if good else Finding(part, aspect, state, found, advice)
+
+
+def _version(facts: DatabaseFacts) -> Finding:
+    found = f"PostgreSQL {facts.version // 10000}.{facts.version % 10000}"
+    advice = f"Use PostgreSQL {OLDEST_POSTGRES // 10000} or later."
+    return _either("database", "version", facts.version >= OLDEST_POSTGRES, found, found, advice, State.FAIL)
+
+
+def _schema(facts: DatabaseFacts) -> Finding:
+    found = f"version {facts.current} of {facts.latest}"
+    if facts.current > facts.latest:
+        advice = "This program is older than the database: run the version that migrated it, or a later one."
+    else:
+        advice = "Run `kandev-conversation migrate`."
+    return _either("database", "schema", facts.current == facts.latest, found, found, advice, State.FAIL)
+
+
+def _wal_level(facts: DatabaseFacts) -> Finding:
+    found = f"wal_level = {facts.wal_level}"
+    advice = "ALTER SYSTEM SET wal_level = 'logical', then restart PostgreSQL: changes cannot be followed without it."
+    return _either("database", "wal level", facts.wal_level == "logical", found, found, advice, State.FAIL)
+
+
+def _replication_right(facts: DatabaseFacts) -> Finding:
+    advice = "ALTER ROLE … REPLICATION for the role of KANDEV_DATABASE_URL."
+    found = "the role lacks REPLICATION"
+    return _either("database", "role", facts.replication_right, "REPLICATION", found, advice, State.FAIL)
+
+
+def _senders(facts: DatabaseFacts) -> Finding:
+    used, most = facts.senders
+    found = f"{used} of {most} in use"
+    advice = "Raise max_wal_senders: every revision replica needs one, and a restart."
+    return _either("database", "wal senders", used < most, found, found, advice, State.WARN)
+
+
+def _slot_room(facts: DatabaseFacts) -> Finding:
+    used, most = facts.slots_used
+    found = f"{used} of {most} in use"
+    advice = "Raise max_replication_slots, or drop slots that nobody reads: every revision replica needs one."
+    return _either("database", "replication slots", used < most, found, found, advice, State.WARN)
+
+
+def _retained(facts: DatabaseFacts) -> Finding:
+    keeping = [slot for slot in facts.slots if not slot.active and slot.retained > RETAINED_LIMIT]
+    found = ", ".join(f"{slot.name} keeps {slot.retained >> 20:,} MiB" for slot in keeping)
+    advice = "Nobody reads them and the disk fills. SELECT pg_drop_replication_slot('…') once they are not needed."
+    return _either("database", "retained log", not keeping, "none", found, advice, State.WARN)
+
+
+def _publication(facts: DatabaseFacts) -> Finding:
+    missing = ", ".join(sorted(PUBLISHED - facts.published))
+    advice = "ALTER PUBLICATION conversation_receipts ADD TABLE …: without it changes of that table are not seen."
+    return _either("database", "publication", not missing, "complete", f"lacks {missing}", advice, State.FAIL)
+
+
+def _triggers(facts: DatabaseFacts) -> Finding:
+    missing = sorted(TRIGGERS - set(facts.triggers))
+    disabled = sorted(name for name, enabled in facts.triggers.items() if not enabled)
+    found = "; ".join(
+        f"{what}: {', '.join(names)}" for what, names in (("missing", missing), ("disabled", disabled)) if names
+    )
+    advice = "ALTER TABLE … ENABLE TRIGGER …; rows written meanwhile have no revision, and a new epoch follows (T4)."
+    return _either("database", "triggers", not found, f"{len(facts.triggers)} enabled", found, advice, State.FAIL)
+
+
+def _identities(facts: DatabaseFacts) -> Finding:
+    wrong = ", ".join(sorted(table for table, kind in IDENTITIES.items() if facts.identities.get(table) != kind))
+    advice = "Set REPLICA IDENTITY as the migrations do; previous rows are unknown to followers until then."
+    return _either("database", "replica identities", not wrong, "as migrated", wrong, advice, State.FAIL)
+
+
+def _heartbeat(facts: DatabaseFacts) -> Finding:
+    advice = "Start a revision service, or read its log: no tracker follows this database."
+    age = facts.heartbeat_age
+    if age is None:
+        return Finding("database", "tracker heartbeat", State.WARN, "never", advice)
+    found = f"{max(age, 0.0):.1f} s ago"
+    state = State.OK if age < LATE_HEARTBEAT else State.WARN if age < STALE_HEARTBEAT else State.FAIL
+    return Finding("database", "tracker heartbeat", state, found, "" if state is State.OK else advice)
+
+
+def _skew(part: str, seconds: float) -> Finding:
+    found = f"{abs(seconds):.1f} s {'ahead' if seconds > 0 else 'behind'}"
+    advice = "Let NTP set the clocks of both machines."
+    return _either(part, "clock", abs(seconds) < NOTICEABLE_SKEW, "in step", found, advice, State.WARN)

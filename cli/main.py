@@ -1,0 +1,122 @@
+"""The command `kandev-conversation`: what it offers, and how every part of it ends."""
+
+import importlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import click
+
+from cli.errors import CANNOT, CommandFailed
+
+INTERRUPTED = 130
+"""Exit code after ctrl-c, as shells use it."""
+_NO_READER = 141
+"""Exit code when whoever read the output has gone, as shells report SIGPIPE."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A subcommand by name: it is imported when it is used, so that the others start quickly and without it."""
+
+    module: str
+    attribute: str
+    help: str
+
+
+COMMANDS: Mapping[str, Entry] = MappingProxyType(
+    {
+        "up": Entry("cli.up", "up", "Start everything on this machine and keep it running."),
+        "import": Entry("cli.transcripts_import", "import_", "Import coding-agent transcripts."),
+        "replay": Entry("cli.replay", "replay", "Play a transcript as a new, live conversation."),
+        "tail": Entry("cli.tail", "tail", "Follow a conversation in the terminal."),
+        "verify": Entry("cli.verify", "verify", "Check that what followers see equals the source."),
+        "doctor": Entry("cli.doctor", "doctor", "Find what is wrong, and say what to do."),
+        "settings": Entry("cli.settings", "settings", "List every setting with its value and meaning."),
+        "migrate": Entry("cli.migrate", "migrate", "Bring the database to this version's schema."),
+        "psql": Entry("cli.psql", "psql", "Open psql on the database."),
+        "run": Entry("cli.run", "run", "Run one service: revision, reader or gateway."),
+    }
+)
+
+
+class _Commands(click.Group):
+    """The group; subcommands are imported one by one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command = getattr(importlib.import_module(entry.module), entry.attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{entry.module}.{entry.attribute} is not a command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"There is no command {args[0]!r}. Commands: {', '.join(COMMANDS)}.")
+        return super().resolve_command(ctx, args)
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="kandev-conversation")
+def kandev_conversation() -> None:
+    """Agent conversations in PostgreSQL, followable live and correct.
+
+    \b
+    A first look, in two terminals:
+      kandev-conversation up
+      kandev-conversation replay session.jsonl --speed 5   (prints the session's id)
+      kandev-conversation tail SESSION
+
+    \b
+    Everyday work:
+      kandev-conversation import ~/transcripts/*.jsonl
+      kandev-conversation verify SESSION
+      kandev-conversation doctor
+      kandev-conversation psql -c "SELECT id FROM task_sessions"
+
+    \b
+    Exit codes: 0 done; 1 done, and something was found wrong; 2 could not be
+    done (the reason is on standard error); 130 stopped by ctrl-c.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command and ends the process with its exit code."""
+    sys.exit(_outcome(None if arguments is None else list(arguments)))
+
+
+def _outcome(arguments: list[str] | None) -> int:
+    try:
+        code = kandev_conversation.main(arguments, prog_name="kandev-conversation", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except CommandFailed as error:
+        click.echo(f"Error: {error}", err=True)
+        return CANNOT
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Stopped.", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The interpreter flushes standard output once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _NO_READER
+    return code if isinstance(code, int) else 0
+
+
+if __name__ == "__main__":
+    main()

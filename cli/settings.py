@@ -1,0 +1,121 @@
+"""`kandev-conversation settings`: every setting with its variables, value, default and meaning."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from urllib.parse import urlsplit, urlunsplit
+
+import click
+import orjson
+from pydantic import SecretStr, ValidationError
+
+from cli.configuration import PREFIX, complaints_of, variables_of
+from cli.errors import CANNOT
+from shared.settings import Settings
+
+MASK = "***"
+
+# Read by commands and by the tests, not by the services.
+_ELSEWHERE = frozenset({"KANDEV_URL"})
+_TESTS = "KANDEV_TEST_"
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRow:
+    """One setting. Secrets are masked in `value` and `default`. `problem`: why the value cannot be used."""
+
+    name: str
+    variables: tuple[str, ...]
+    value: str
+    default: str
+    given: bool
+    meaning: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownVariable:
+    """A variable with our prefix that no setting reads. `nearest`: the one that was probably meant; may be empty."""
+
+    variable: str
+    nearest: str
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+def settings(as_json: bool) -> None:
+    """List every setting: its environment variables, value (secrets masked), default and meaning.
+
+    Exit code 2 when a value cannot be used.
+    """
+    rows, unknown = setting_rows(os.environ), unknown_variables(os.environ)
+    if as_json:
+        click.echo(orjson.dumps({"settings": list(map(asdict, rows)), "unknown": list(map(asdict, unknown))}))
+    else:
+        click.echo("\n".join(map(_text, rows)))
+        for row in rows:
+            if row.problem:
+                click.echo(f"{row.variables[0]} cannot be used: {row.problem}", err=True)
+    for one in unknown:
+        hint = f" Did you mean {one.nearest}?" if one.nearest else ""
+        click.echo(f"Warning: {one.variable} is no setting and has no effect.{hint}", err=True)
+    if any(row.problem for row in rows):
+        raise SystemExit(CANNOT)
+
+
+def setting_rows(environment: Mapping[str, str]) -> tuple[SettingRow, ...]:
+    """Every setting as this environment gives it."""
+    problems: dict[str, str] = {}
+    values: Settings | None = None
+    try:
+        values = Settings()
+    except ValidationError as error:
+        problems = complaints_of(error)
+    folded = {name.upper() for name in environment}
+    rows = []
+    for name, field in Settings.model_fields.items():
+        variables = variables_of(name)
+        given = any(variable in folded for variable in variables)
+        problem = next((problems[variable] for variable in variables if variable in problems), "")
+        default = shown(field.default)
+        value = shown(getattr(values, name)) if values is not None else (MASK if given else default)
+        rows.append(SettingRow(name, variables, value, default, given, field.description or "", problem))
+    return tuple(rows)
+
+
+def unknown_variables(environment: Mapping[str, str]) -> tuple[UnknownVariable, ...]:
+    """Variables with our prefix that nothing reads."""
+    known = {variable for name in Settings.model_fields for variable in variables_of(name)} | _ELSEWHERE
+    return tuple(
+        UnknownVariable(name, next(iter(get_close_matches(name.upper(), sorted(known), 1)), ""))
+        for name in sorted(environment)
+        if name.upper().startswith(PREFIX) and name.upper() not in known and not name.upper().startswith(_TESTS)
+    )
+
+
+def shown(value: object) -> str:
+    """A value for people: of an address all but its password, of other secrets nothing."""
+    if value is None:
+        return ""
+    if not isinstance(value, SecretStr):
+        return str(value)
+    try:
+        parts = urlsplit(value.get_secret_value())
+        place = parts.hostname or ""
+        place = f"[{place}]" if ":" in place else place
+        place += f":{parts.port}" if parts.port is not None else ""
+    except ValueError:
+        return MASK
+    if not parts.scheme or not parts.netloc:
+        return MASK
+    user = f"{parts.username or ''}{f':{MASK}' if parts.password is not None else ''}@" if "@" in parts.netloc else ""
+    return urlunsplit((parts.scheme, user + place, parts.path, MASK if parts.query else "", ""))
+
+
+def _text(row: SettingRow) -> str:
+    variables, value = " or ".join(row.variables), row.value or "(none)"
+    source = "" if row.given else "  (default)"
+    if row.given and row.value != row.default:
+        source = f"  (default: {row.default or 'none'})"
+    return f"{click.style(variables, bold=True)} = {value}{source}\n    {row.meaning}"

@@ -1,0 +1,127 @@
+"""`kandev-conversation import`: recorded transcripts become conversations."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+import orjson
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from cli.errors import CommandFailed
+from cli.importing import DEFAULT_WORKSPACE, Destination, Outcome, SessionImport, sentence
+from cli.target import target_url
+from cli.transcripts.contents import Transcript
+from cli.transcripts.plan import FilePlan, Skipped
+from client.writers import Unreachable, Writers
+
+SHOWN_SKIPS = 100
+"""Left-out lines named on the terminal for one file; `--json` names all."""
+
+
+@click.command("import")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--url", help="The gateway. [default: the stack that runs here, else http://127.0.0.1:8080]")
+@click.option("--workspace", default=DEFAULT_WORKSPACE, show_default=True, help="Name of the workspace to import into.")
+@click.option("--task", help="Title of one task for all sessions. [default: a task each, named after its first prompt]")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output: sessions, counts, lines.")
+def import_(files: tuple[Path, ...], url: str | None, workspace: str, task: str | None, as_json: bool) -> None:
+    """Import coding-agent transcripts (JSON lines).
+
+    Every session in the files becomes a conversation: prompts, replies, thinking and tool uses with their results.
+    A line that cannot be used is named on standard error and left out. Importing a file again changes nothing;
+    after an interruption it completes what is missing.
+
+    \b
+    Example:
+      kandev-conversation import ~/transcripts/*.jsonl
+    """
+    with ExitStack() as opened:
+        # All files are read before anything is written: one that is no transcript leaves nothing half done.
+        transcripts = [opened.enter_context(Transcript(path)) for path in files]
+        for transcript in transcripts:
+            _report_skips(transcript.path, transcript.plan.skipped)
+        outcomes = asyncio.run(_import(target_url(url), transcripts, Destination(workspace, task), quiet=as_json))
+        for transcript, outcome in outcomes:
+            _report_skips(transcript.path, outcome.refused)
+        if as_json:
+            click.echo(orjson.dumps(_as_json(transcripts, outcomes), option=orjson.OPT_INDENT_2))
+        else:
+            click.echo(_as_text(transcripts, outcomes))
+
+
+async def _import(
+    url: str, transcripts: Sequence[Transcript], destination: Destination, *, quiet: bool
+) -> list[tuple[Transcript, Outcome]]:
+    outcomes: list[tuple[Transcript, Outcome]] = []
+    total = sum(len(session.messages) for transcript in transcripts for session in transcript.plan.sessions)
+    async with Writers(url) as writers:
+        try:
+            await writers.reach()
+        except Unreachable as error:
+            raise CommandFailed(sentence(error)) from None
+        with _progress(total, quiet=quiet) as on_message:
+            for transcript in transcripts:
+                for session in transcript.plan.sessions:
+                    one = SessionImport(writers, transcript, session, destination, on_message)
+                    outcomes.append((transcript, await one.run()))
+    return outcomes
+
+
+@contextmanager
+def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[], None]]:
+    console = Console(stderr=True)
+    columns = (TextColumn("Importing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda: bar.advance(task)
+
+
+def _report_skips(path: Path, skipped: Sequence[Skipped]) -> None:
+    for skip in skipped[:SHOWN_SKIPS]:
+        click.echo(f"{path}:{skip.line}: {skip.reason}; skipped", err=True)
+    if len(skipped) > SHOWN_SKIPS:
+        click.echo(f"{path}: {len(skipped) - SHOWN_SKIPS:,} more lines skipped; --json names them all", err=True)
+
+
+def _as_text(transcripts: Sequence[Transcript], outcomes: Sequence[tuple[Transcript, Outcome]]) -> str:
+    lines = []
+    for transcript in transcripts:
+        plan = transcript.plan
+        lines.append(f"{transcript.path}: {plan.lines:,} lines, {len(plan.sessions)} sessions")
+        lines.append(f"  messages    {_counts(plan.message_types) or 'none'}")
+        lines.append(f"  not stored  {_counts(plan.not_stored) or 'none'}")
+        for outcome in (outcome for of, outcome in outcomes if of is transcript):
+            lines.append(f"  session     {outcome.session_id}  {outcome.title}")
+            lines.append(
+                f"              {outcome.messages:,} messages, {outcome.turns:,} turns; {outcome.created:,} rows new, "
+                f"{outcome.updated:,} updated, {len(outcome.refused):,} refused"
+            )
+    if outcomes:
+        lines.append(f"Follow it: kandev-conversation tail {outcomes[-1][1].session_id}")
+    return "\n".join(lines)
+
+
+def _counts(counts: object) -> str:
+    items = sorted(dict(counts).items()) if isinstance(counts, dict) else ()
+    return ", ".join(f"{count:,} {kind}" for kind, count in items)
+
+
+def _as_json(transcripts: Sequence[Transcript], outcomes: Sequence[tuple[Transcript, Outcome]]) -> dict[str, object]:
+    return {
+        "sessions": [{"file": str(transcript.path), **asdict(outcome)} for transcript, outcome in outcomes],
+        "files": [_file_json(transcript.path, transcript.plan) for transcript in transcripts],
+    }
+
+
+def _file_json(path: Path, plan: FilePlan) -> dict[str, object]:
+    return {
+        "file": str(path),
+        "lines": plan.lines,
+        "messages": dict(plan.message_types),
+        "not_stored": dict(plan.not_stored),
+        "skipped": [asdict(skip) for skip in plan.skipped],
+    }
