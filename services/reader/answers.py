@@ -1,0 +1,147 @@
+"""The answer to every kind of read."""
+
+import logging
+
+import asyncpg
+from pydantic import ValidationError
+
+from services.reader.checks import check_revisions
+from services.reader.lists import list_sessions, list_tasks, list_workspaces
+from services.reader.pages import Page, page_of, query_of
+from services.reader.patience import DATABASE_AWAY, settled, through_restart
+from services.reader.pools import Sources
+from services.reader.rows import Columns, message_row, turn_row
+from services.reader.search import search_session
+from services.reader.snapshot import SessionStanding, standing_of
+from shared.contracts.errors import RequestFailed
+from shared.contracts.reads import (
+    MAX_PAGE_BYTES,
+    Answer,
+    ListAnswer,
+    MessagesAnswer,
+    MessagesPage,
+    Read,
+    RevisionAnswer,
+    RevisionCheck,
+    SearchAnswer,
+    SessionList,
+    SessionSearch,
+    TaskList,
+    TurnsAnswer,
+    TurnsPage,
+    WorkspaceList,
+)
+
+logger = logging.getLogger(__name__)
+
+MIGRATE = "the database has no conversation schema; run `kandev-conversation migrate`"
+"""What a person does about a database without this program's tables."""
+
+_NO_SCHEMA = (
+    asyncpg.UndefinedTableError,
+    asyncpg.UndefinedColumnError,
+    asyncpg.UndefinedFunctionError,
+    asyncpg.InvalidSchemaNameError,
+)
+
+
+class Reader:
+    """Answers reads from the sources. Every failure is a `RequestFailed`."""
+
+    def __init__(self, sources: Sources, most_bytes: int = MAX_PAGE_BYTES) -> None:
+        self._sources = sources
+        self._most_bytes = most_bytes
+
+    async def answer(self, read: Read) -> Answer:
+        """The answer, or a raised `RequestFailed`: for what the database says, `unavailable`."""
+        try:
+            return await through_restart(lambda: self._answer(read))
+        except _NO_SCHEMA:
+            raise RequestFailed("unavailable", MIGRATE) from None
+        except asyncpg.DataError:
+            raise RequestFailed("invalid_query", "a text holds a character that cannot be stored") from None
+        except (asyncpg.PostgresError, *DATABASE_AWAY) as error:
+            logger.warning("%s failed: %s", read.kind, type(error).__name__)
+            raise RequestFailed("unavailable", "the database did not answer; ask again") from None
+        except ValidationError as error:
+            # Its text is left out: a row that no contract describes may hold anything.
+            logger.error("%s read a row that is not as expected: %d fields", read.kind, error.error_count())  # noqa: TRY400
+            raise RequestFailed("unavailable", "a stored row is not as expected; see the reader's log") from None
+
+    async def _answer(self, read: Read) -> Answer:
+        match read:
+            case MessagesPage():
+                return await self._messages(read)
+            case TurnsPage():
+                return await self._turns(read)
+            case RevisionCheck():
+                return await self._revisions(read)
+            case SessionSearch():
+                return await self._search(read)
+            case WorkspaceList() | TaskList() | SessionList():
+                return await self._list(read)
+
+    async def _list(self, read: WorkspaceList | TaskList | SessionList) -> ListAnswer:
+        pool = self._sources.serving(authoritative=False)
+        match read:
+            case WorkspaceList():
+                return await list_workspaces(pool, read)
+            case TaskList():
+                return await list_tasks(pool, read)
+            case SessionList():
+                return await list_sessions(pool, read)
+
+    async def _messages(self, read: MessagesPage) -> MessagesAnswer:
+        standing, page = await self._page(read)
+        return MessagesAnswer(
+            epoch=standing.epoch,
+            primary=standing.primary,
+            session_id=read.session_id,
+            task_id=standing.task_id,
+            revision=standing.revision,
+            rows=tuple(message_row(row, read.session_id) for row in page.rows),
+            has_more=page.has_more,
+            has_older=page.has_older,
+            has_newer=page.has_newer,
+            end=page.end,
+        )
+
+    async def _turns(self, read: TurnsPage) -> TurnsAnswer:
+        standing, page = await self._page(read)
+        return TurnsAnswer(
+            epoch=standing.epoch,
+            primary=standing.primary,
+            session_id=read.session_id,
+            task_id=standing.task_id,
+            revision=standing.revision,
+            rows=tuple(turn_row(row, read.session_id) for row in page.rows),
+            has_more=page.has_more,
+            end=page.end,
+        )
+
+    async def _page(self, read: MessagesPage | TurnsPage) -> tuple[SessionStanding, Page]:
+        query = query_of(read, self._most_bytes)
+
+        async def fetch(pool: asyncpg.Pool) -> tuple[SessionStanding, list[Columns]]:
+            found = await pool.fetch(query.statement, *query.parameters)
+            return standing_of(found[0] if found else None, read), found
+
+        standing, found = await settled(self._sources, fetch, authoritative=read.authoritative)
+        standing.require_present()
+        page = page_of(read, query.shape, found)
+        standing.require_expected(read)
+        return standing, page
+
+    async def _revisions(self, read: RevisionCheck) -> RevisionAnswer:
+        _, answer = await settled(
+            self._sources, lambda pool: check_revisions(pool, read), authoritative=read.authoritative
+        )
+        return answer
+
+    async def _search(self, read: SessionSearch) -> SearchAnswer:
+        standing, hits = await settled(
+            self._sources, lambda pool: search_session(pool, read), authoritative=read.authoritative
+        )
+        standing.require_present()
+        standing.require_expected(read)
+        return SearchAnswer(epoch=standing.epoch, primary=standing.primary, hits=hits)

@@ -1,0 +1,73 @@
+"""Current revisions of many sessions in one statement."""
+
+from dataclasses import dataclass
+
+import asyncpg
+
+from services.reader.snapshot import no_epoch
+from shared.contracts.reads import RevisionAnswer, RevisionCheck
+
+# $1 sessions, $2 user, $3 unscoped. By primary key of sessions and revisions.
+_STATEMENT = """
+SELECT e.epoch, NOT pg_is_in_recovery() AS on_primary, seen.id, seen.task_id, seen.revision
+  FROM conversation.epoch e
+  LEFT JOIN LATERAL (
+        SELECT s.id, s.task_id, coalesce(r.revision, 0) AS revision
+          FROM public.task_sessions s
+          LEFT JOIN public.conversation_session_revisions r ON r.session_id = s.id
+         WHERE s.id = ANY ($1::text[]) AND conversation.session_visible(s.id, $2::text, $3::boolean)
+       ) seen ON true
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """An answer against what was asked: which sessions it lacks, and which are older than the asker knows them."""
+
+    answer: RevisionAnswer
+    check: RevisionCheck
+
+    @property
+    def primary(self) -> bool:
+        """Whether the snapshot is the primary's."""
+        return self.answer.primary
+
+    @property
+    def missing(self) -> bool:
+        """Whether a session asked for is not there, or not the asker's to see."""
+        return any(session not in self.answer.revisions for session in self.check.sessions)
+
+    @property
+    def behind(self) -> bool:
+        """Whether a session that is there is below its least revision."""
+        return self._comparable and any(
+            self.answer.revisions.get(session, least) < least for session, least in self.check.least.items()
+        )
+
+    @property
+    def awaited(self) -> bool:
+        """Whether a session with a least revision is missing."""
+        return self._comparable and any(
+            least > 0 and session in self.check.sessions and session not in self.answer.revisions
+            for session, least in self.check.least.items()
+        )
+
+    @property
+    def _comparable(self) -> bool:
+        return self.check.epoch == self.answer.epoch
+
+
+async def check_revisions(pool: asyncpg.Pool, check: RevisionCheck) -> tuple[Checked, RevisionAnswer]:
+    """The revisions, and their standing. Ids that PostgreSQL cannot store are of no session."""
+    storable = [session for session in check.sessions if "\x00" not in session]
+    found = await pool.fetch(_STATEMENT, storable, check.identity.user, check.identity.unscoped)
+    if not found:
+        raise no_epoch()
+    seen = [row for row in found if row["id"] is not None]
+    answer = RevisionAnswer(
+        epoch=found[0]["epoch"],
+        primary=found[0]["on_primary"],
+        revisions={row["id"]: row["revision"] for row in seen},
+        tasks={row["id"]: row["task_id"] for row in seen},
+    )
+    return Checked(answer, check), answer

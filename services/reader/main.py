@@ -1,0 +1,50 @@
+"""One reader process."""
+
+import asyncio
+import logging
+
+from services.reader.answers import Reader
+from services.reader.availability import Availability
+from services.reader.requests import GROUP, ReadRequests, consumer_name
+from shared.broker.connection import BROKER_ERRORS, connect
+from shared.broker.guarded import GroupGuard, open_broker
+from shared.broker.replies import ReplyWriter
+from shared.process import serve_health
+from shared.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+
+async def serve(settings: Settings) -> None:
+    """Answers reads until it is cancelled. Stays up, and says at `/ready` what it waits for, while PostgreSQL or Redis
+    is away or the database has no schema.
+    """
+    availability = Availability(settings)
+    broker = open_broker(settings.redis_url)
+    guard = GroupGuard(broker, settings.redis_url, [GROUP])
+
+    def readiness() -> dict[str, str]:
+        waits = dict(availability.waits)
+        if not guard.connected:
+            waits["redis"] = "Redis does not answer yet"
+        return waits
+
+    health = await serve_health(settings, readiness)
+    consumer = consumer_name()
+    client = connect(settings.redis_url)
+    try:
+        sources = await availability.open()
+        try:
+            ReadRequests(broker, Reader(sources), ReplyWriter(client), consumer)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(guard.run())
+                tasks.create_task(availability.watch(sources))
+        finally:
+            availability.close(sources)
+            try:
+                await client.xgroup_delconsumer(GROUP.stream, GROUP.name, consumer)
+            except BROKER_ERRORS as error:
+                logger.info("the consumer's name stays in the group (%s)", type(error).__name__)
+    finally:
+        await client.aclose()
+        await health.cleanup()

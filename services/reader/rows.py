@@ -1,0 +1,58 @@
+"""Database rows as contracts."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from shared.contracts.rows import MessageRow, TurnRow
+from shared.times import format_time
+
+Columns = Mapping[str, Any]
+"""One database row: a column's Python type is what the driver makes of it."""
+
+
+def message_row(row: Columns, session_id: str) -> MessageRow:
+    """A row of `task_session_messages`."""
+    return MessageRow(
+        id=row["id"],
+        session_id=session_id,
+        task_id=row["task_id"],
+        turn_id=row["turn_id"],
+        author_type=row["author_type"],
+        author_id=row["author_id"],
+        content=row["content"],
+        requests_input=row["requests_input"],
+        type=row["type"],
+        metadata=parse_metadata(row["metadata"]),
+        created_at=format_time(row["created_at"]),
+        updated_at=format_time(row["updated_at"]),
+        prompt_seq=row["prompt_seq"],
+    )
+
+
+def turn_row(row: Columns, session_id: str) -> TurnRow:
+    """A row of `task_session_turns`."""
+    return TurnRow(
+        id=row["id"],
+        session_id=session_id,
+        task_id=row["task_id"],
+        started_at=format_time(row["started_at"]),
+        completed_at=None if row["completed_at"] is None else format_time(row["completed_at"]),
+        execution_profile_id=row["execution_profile_id"],
+        route_generation=row["route_generation"],
+        metadata=parse_metadata(row["metadata"]),
+        created_at=format_time(row["created_at"]),
+        updated_at=format_time(row["updated_at"]),
+    )
+
+
+def parse_metadata(text: str | None) -> dict[str, Any] | None:
+    """The object that stored metadata holds; `None` for empty text, `null`, and whatever is not a JSON object."""
+    if not text:
+        return None
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,117 @@
+"""Who sees what: decided with the rows, and the same for what is foreign and what is not there."""
+
+import asyncpg
+import pytest
+
+from services.reader.answers import Reader
+from shared.contracts.errors import RequestFailed
+from shared.contracts.identity import Identity
+from shared.contracts.reads import (
+    ListAnswer,
+    MessagesPage,
+    Read,
+    RevisionAnswer,
+    RevisionCheck,
+    SessionList,
+    SessionSearch,
+    TaskList,
+    TurnsPage,
+    WorkspaceList,
+)
+from tests.integration.reader.people import MEMBER, OWNER, STRANGER, UNSCOPED
+
+SEEN = [
+    (OWNER, {"s", "other", "p"}),
+    (MEMBER, {"s", "other", "p"}),
+    (STRANGER, {"p"}),
+    (UNSCOPED, {"s", "other", "p"}),
+    (Identity(user=""), {"p"}),
+]
+
+
+def session_reads(identity: Identity, session: str) -> list[Read]:
+    return [
+        MessagesPage(identity=identity, session_id=session),
+        TurnsPage(identity=identity, session_id=session),
+        SessionSearch(identity=identity, session_id=session, query="x"),
+    ]
+
+
+@pytest.mark.parametrize(("identity", "seen"), SEEN)
+async def test_a_session_is_read_by_those_who_may_see_it(
+    reader: Reader, db: asyncpg.Connection, identity: Identity, seen: set[str]
+) -> None:
+    for session in ("s", "other", "p", "absent"):
+        for read in session_reads(identity, session):
+            if session in seen:
+                await reader.answer(read)
+            else:
+                with pytest.raises(RequestFailed) as refused:
+                    await reader.answer(read)
+                assert refused.value.failure.code == "not_found"
+                assert refused.value.failure.message == "task session not found"
+
+
+@pytest.mark.parametrize(("identity", "seen"), SEEN)
+async def test_a_check_leaves_out_what_the_asker_may_not_see(
+    reader: Reader, db: asyncpg.Connection, identity: Identity, seen: set[str]
+) -> None:
+    sessions = ("s", "other", "p", "absent", "a\x00b")
+    found = await reader.answer(RevisionCheck(identity=identity, sessions=sessions))
+    assert isinstance(found, RevisionAnswer)
+    assert set(found.revisions) == set(found.tasks) == seen
+    assert found.primary
+
+
+@pytest.mark.parametrize(("identity", "seen"), SEEN)
+async def test_lists_hold_what_the_asker_may_see(
+    reader: Reader, db: asyncpg.Connection, identity: Identity, seen: set[str]
+) -> None:
+    workspaces = await reader.answer(WorkspaceList(identity=identity))
+    tasks = await reader.answer(TaskList(identity=identity))
+    shared_tasks = await reader.answer(TaskList(identity=identity, workspace_id="shared"))
+    sessions = await reader.answer(SessionList(identity=identity))
+    of_task = await reader.answer(SessionList(identity=identity, task_id="task"))
+    one = await reader.answer(SessionList(identity=identity, task_id="task", session_id="s"))
+    for found in (workspaces, tasks, shared_tasks, sessions, of_task, one):
+        assert isinstance(found, ListAnswer)
+    assert isinstance(workspaces, ListAnswer)
+    assert isinstance(tasks, ListAnswer)
+    assert isinstance(shared_tasks, ListAnswer)
+    assert isinstance(sessions, ListAnswer)
+    assert isinstance(of_task, ListAnswer)
+    assert isinstance(one, ListAnswer)
+    inside = "s" in seen
+    assert [row.id for row in workspaces.workspaces] == (["open", "shared"] if inside else ["open"])
+    assert {row.id for row in tasks.tasks} == ({"task", "public"} if inside else {"public"})
+    assert {row.id for row in shared_tasks.tasks} == ({"task"} if inside else set())
+    assert {row.id for row in sessions.sessions} == seen
+    assert {row.id for row in of_task.sessions} == seen & {"s", "other"}
+    assert [row.id for row in one.sessions] == (["s"] if inside else [])
+
+
+async def test_access_that_is_withdrawn_ends_with_the_next_read(reader: Reader, db: asyncpg.Connection) -> None:
+    page = MessagesPage(identity=MEMBER, session_id="s")
+    await reader.answer(page)
+    await db.execute("DELETE FROM workspace_members WHERE user_id = 'member'")
+    with pytest.raises(RequestFailed) as refused:
+        await reader.answer(page)
+    assert refused.value.failure.code == "not_found"
+
+
+async def test_lists_are_newest_first_and_bounded(reader: Reader, db: asyncpg.Connection) -> None:
+    await db.execute(
+        "INSERT INTO task_sessions (id, task_id, started_at) "
+        "SELECT 'n' || n, 'task', '2030-01-01'::timestamptz + n * interval '1 s' FROM generate_series(1, 600) n"
+    )
+    found = await reader.answer(SessionList(identity=OWNER))
+    assert isinstance(found, ListAnswer)
+    assert [row.id for row in found.sessions] == [f"n{n}" for n in range(600, 100, -1)]
+
+
+async def test_a_listed_session_has_its_revision(reader: Reader, db: asyncpg.Connection) -> None:
+    await db.execute("INSERT INTO task_session_turns (id, task_session_id, task_id) VALUES ('t', 's', 'task')")
+    found = await reader.answer(SessionList(identity=OWNER, session_id="s"))
+    assert isinstance(found, ListAnswer)
+    stored = await db.fetchval("SELECT revision FROM conversation_session_revisions WHERE session_id = 's'")
+    assert [(row.id, row.task_id, row.revision) for row in found.sessions] == [("s", "task", stored)]

@@ -1,0 +1,401 @@
+"""Every page, against filtering and slicing a list in Python."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import asyncpg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from services.reader.answers import Reader
+from services.reader.pages import ROW_BYTES
+from services.reader.pools import Sources
+from shared.contracts.errors import RequestFailed
+from shared.contracts.reads import (
+    After,
+    Around,
+    Before,
+    Keyset,
+    MessagesAnswer,
+    MessagesPage,
+    Sort,
+    TurnsAnswer,
+    TurnsPage,
+)
+from shared.contracts.rows import AuthorType
+from shared.times import format_time
+from tests.integration.reader.people import OWNER, open_sources
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+ONE_TIE = 4
+COUNT = 23
+BUDGET = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@dataclass(frozen=True)
+class Row:
+    """What decides a row's place in pages."""
+
+    time: str
+    id: str
+    task: str
+    author: AuthorType
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.time, self.id
+
+
+def moment(index: int) -> datetime:
+    """Agents' messages share a microsecond in fours; prompts are strictly later than one another."""
+    return START + timedelta(microseconds=index if index % 3 == 0 else index // ONE_TIE * ONE_TIE)
+
+
+ROWS = sorted(
+    (
+        Row(
+            time=f"{moment(index):%Y-%m-%dT%H:%M:%S.%fZ}",
+            id=f"m{index * 7 % COUNT:02d}",
+            task="task" if index % 5 else "elsewhere",
+            author="user" if index % 3 == 0 else "agent",
+        )
+        for index in range(COUNT)
+    ),
+    key=lambda row: row.key,
+)
+
+
+async def store(db: asyncpg.Connection) -> None:
+    """The rows as messages and as turns; another session's rows between them."""
+    for session, prefix in (("s", ""), ("other", "x")):
+        for row in ROWS:
+            time = datetime.fromisoformat(row.time)
+            await db.execute(
+                "INSERT INTO task_session_messages (id, task_session_id, task_id, author_type, content, created_at) "
+                "VALUES ($1, $2, $3, $4, $1, $5)",
+                *(prefix + row.id, session, row.task, row.author, time),
+            )
+            await db.execute(
+                "INSERT INTO task_session_turns (id, task_session_id, task_id, started_at) VALUES ($1, $2, $3, $4)",
+                *(prefix + row.id, session, row.task, time),
+            )
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A page as Python slices it."""
+
+    ids: list[str]
+    has_older: bool | None
+    has_newer: bool | None
+
+
+def slice_rows(
+    rows: Sequence[Row], position: Before | After | Around | None, sort: Sort, limit: int | None
+) -> Expected:
+    """`None` for the edge at which nothing is looked up."""
+    count = len(ROWS) if limit is None else limit
+    has_older: bool | None
+    has_newer: bool | None
+    if isinstance(position, Around):
+        at = next(row.key for row in ROWS if row.id == position.row)
+        before = [row for row in rows if row.key < at]
+        after = [row for row in rows if row.key >= at]
+        half = count // 2 if limit is not None else count
+        rest = count - count // 2 if limit is not None else count
+        chosen = before[max(0, len(before) - half) :] + after[:rest]
+        has_older, has_newer = len(before) > half, len(after) > rest
+    elif position is None:
+        newest = sort == "desc"
+        chosen = list(rows[-count:] if newest else rows[:count])
+        more = len(rows) > count
+        has_older, has_newer = (more, False) if newest else (False, more)
+    else:
+        at = key_of(position)
+        if isinstance(position, Before):
+            all_of_them = [row for row in rows if row.key < at]
+            chosen, has_older, has_newer = all_of_them[-count:], len(all_of_them) > count, None
+        else:
+            all_of_them = [row for row in rows if row.key > at]
+            chosen, has_older, has_newer = all_of_them[:count], None, len(all_of_them) > count
+    ids = [row.id for row in chosen]
+    return Expected(ids if sort == "asc" else ids[::-1], has_older, has_newer)
+
+
+def key_of(position: Before | After) -> tuple[str, str]:
+    if isinstance(position.row, str):
+        return next(row.key for row in ROWS if row.id == position.row)
+    return f"{datetime.fromisoformat(position.row.time):%Y-%m-%dT%H:%M:%S.%fZ}", position.row.id
+
+
+IDS = st.sampled_from([row.id for row in ROWS])
+KEYSETS = st.builds(
+    Keyset,
+    time=st.integers(-1, COUNT + 1).map(lambda index: format_time(START + timedelta(microseconds=index))),
+    id=st.sampled_from(["", "m05", "m11", "m115", "zz"]),
+)
+LINEAR = st.one_of(st.none(), st.builds(Before, row=IDS | KEYSETS), st.builds(After, row=IDS | KEYSETS))
+LIMITS = st.one_of(st.none(), st.integers(1, COUNT + 2))
+SORTS = st.sampled_from(["asc", "desc"])
+TASKS = st.sampled_from([None, "task", "elsewhere", "nowhere"])
+AUTHORS = st.sampled_from([(), ("user",), ("agent",), ("user", "agent")])
+
+
+def chosen_rows(task: str | None, authors: tuple[AuthorType, ...]) -> list[Row]:
+    return [row for row in ROWS if task in (None, row.task) and (not authors or row.author in authors)]
+
+
+def agrees(expected: Expected, found: MessagesAnswer) -> None:
+    assert [row.id for row in found.rows] == expected.ids
+    sure = [edge for edge in (expected.has_older, expected.has_newer) if edge is not None]
+    assert found.has_more is any(sure)
+    assert found.has_older is (expected.has_older is not False)
+    assert found.has_newer is (expected.has_newer is not False)
+    assert found.end == (Keyset(time=found.rows[-1].created_at, id=found.rows[-1].id) if found.rows else None)
+
+
+class TestEveryPage:
+    @pytest.fixture
+    async def stored(self, db: asyncpg.Connection) -> None:
+        await store(db)
+
+    async def test_of_messages(self, stored: None, reader: Reader) -> None:
+        asked: list[tuple[MessagesPage, Expected]] = []
+
+        @BUDGET
+        @given(position=LINEAR | st.builds(Around, row=IDS), sort=SORTS, limit=LIMITS, task=TASKS, authors=AUTHORS)
+        def collect(
+            position: Before | After | Around | None,
+            sort: Sort,
+            limit: int | None,
+            task: str | None,
+            authors: tuple[AuthorType, ...],
+        ) -> None:
+            page = MessagesPage(
+                identity=OWNER,
+                session_id="s",
+                task_id=task,
+                authors=authors,
+                sort=sort,
+                limit=limit,
+                position=position,
+            )
+            asked.append((page, slice_rows(chosen_rows(task, authors), position, sort, limit)))
+
+        collect()
+        for page, expected in asked:
+            found = await reader.answer(page)
+            assert isinstance(found, MessagesAnswer)
+            agrees(expected, found)
+
+    async def test_of_turns(self, stored: None, reader: Reader) -> None:
+        asked: list[tuple[TurnsPage, Expected]] = []
+
+        @BUDGET
+        @given(position=LINEAR, sort=SORTS, limit=LIMITS, task=TASKS)
+        def collect(position: Before | After | None, sort: Sort, limit: int | None, task: str | None) -> None:
+            page = TurnsPage(identity=OWNER, session_id="s", task_id=task, sort=sort, limit=limit, position=position)
+            asked.append((page, slice_rows(chosen_rows(task, ()), position, sort, limit)))
+
+        collect()
+        for page, expected in asked:
+            found = await reader.answer(page)
+            assert isinstance(found, TurnsAnswer)
+            assert [row.id for row in found.rows] == expected.ids
+            assert found.has_more is any(edge for edge in (expected.has_older, expected.has_newer))
+            assert found.end == (Keyset(time=found.rows[-1].started_at, id=found.rows[-1].id) if found.rows else None)
+
+    @pytest.mark.parametrize("limit", [1, 2, 3, 5])
+    @pytest.mark.parametrize("sort", ["asc", "desc"])
+    async def test_walk_by_keyset_meets_each_row_once(
+        self, stored: None, reader: Reader, sort: Sort, limit: int
+    ) -> None:
+        seen: list[str] = []
+        position: Before | After | None = None
+        while True:
+            page = MessagesPage(identity=OWNER, session_id="s", sort=sort, limit=limit, position=position)
+            found = await reader.answer(page)
+            assert isinstance(found, MessagesAnswer)
+            seen += [row.id for row in found.rows]
+            if not found.has_more:
+                break
+            assert found.end is not None
+            position = After(row=found.end) if sort == "asc" else Before(row=found.end)
+        ids = [row.id for row in ROWS]
+        assert seen == (ids if sort == "asc" else ids[::-1])
+
+    async def test_goes_on_behind_a_row_that_was_deleted(
+        self, stored: None, reader: Reader, db: asyncpg.Connection
+    ) -> None:
+        first = await reader.answer(MessagesPage(identity=OWNER, session_id="s", limit=5))
+        assert isinstance(first, MessagesAnswer)
+        assert first.end is not None
+        await db.execute("DELETE FROM task_session_messages WHERE id = $1", first.end.id)
+        second = await reader.answer(
+            MessagesPage(identity=OWNER, session_id="s", limit=5, position=After(row=first.end))
+        )
+        assert isinstance(second, MessagesAnswer)
+        assert [row.id for row in second.rows] == [row.id for row in ROWS[5:10]]
+
+
+class TestPosition:
+    @pytest.mark.parametrize("row", ["absent", "x-of-other"])
+    async def test_of_no_row_of_the_session_is_refused(self, reader: Reader, db: asyncpg.Connection, row: str) -> None:
+        await db.execute(
+            "INSERT INTO task_session_messages (id, task_session_id, task_id, author_type) "
+            "VALUES ('x-of-other', 'other', 'task', 'agent')"
+        )
+        await db.execute(
+            "INSERT INTO task_session_turns (id, task_session_id, task_id) VALUES ('x-of-other', 'other', 'task')"
+        )
+        for position in (Before(row=row), After(row=row)):
+            for page in (
+                MessagesPage(identity=OWNER, session_id="s", position=position),
+                TurnsPage(identity=OWNER, session_id="s", position=position),
+            ):
+                with pytest.raises(RequestFailed) as refused:
+                    await reader.answer(page)
+                assert refused.value.failure.code == "invalid_cursor"
+        with pytest.raises(RequestFailed) as refused:
+            await reader.answer(MessagesPage(identity=OWNER, session_id="s", position=Around(row=row)))
+        assert refused.value.failure.code == "not_found"
+
+    async def test_at_a_time_that_does_not_exist_is_refused(self, reader: Reader) -> None:
+        position = After(row=Keyset(time="2026-02-30T00:00:00Z", id=""))
+        with pytest.raises(RequestFailed) as refused:
+            await reader.answer(MessagesPage(identity=OWNER, session_id="s", position=position))
+        assert refused.value.failure.code == "invalid_cursor"
+
+    async def test_that_cannot_be_stored_is_an_invalid_query(self, reader: Reader) -> None:
+        with pytest.raises(RequestFailed) as refused:
+            await reader.answer(MessagesPage(identity=OWNER, session_id="s", position=Before(row="a\x00b")))
+        assert refused.value.failure.code == "invalid_query"
+
+
+class TestRows:
+    async def test_carry_every_column(self, reader: Reader, db: asyncpg.Connection) -> None:
+        await db.execute(
+            "INSERT INTO task_session_messages (id, task_session_id, task_id, turn_id, author_type, author_id, "
+            "content, requests_input, type, metadata, created_at, updated_at) "
+            "VALUES ('m', 's', 'task', 'turn', 'user', 'me', "
+            "'héllo', true, 'status', '{\"a\": [1, null]}', '2026-01-01 00:00:00.12+00', '2026-01-02+00')"
+        )
+        found = await reader.answer(MessagesPage(identity=OWNER, session_id="s"))
+        assert isinstance(found, MessagesAnswer)
+        assert found.task_id == "task"
+        assert [row.model_dump() for row in found.rows] == [
+            {
+                "id": "m",
+                "session_id": "s",
+                "task_id": "task",
+                "turn_id": "turn",
+                "author_type": "user",
+                "author_id": "me",
+                "content": "héllo",
+                "requests_input": True,
+                "type": "status",
+                "metadata": {"a": [1, None]},
+                "created_at": "2026-01-01T00:00:00.12Z",
+                "updated_at": "2026-01-02T00:00:00Z",
+                "prompt_seq": 1,
+            }
+        ]
+
+    async def test_of_a_database_whose_times_have_no_zone(
+        self, database_url: str, reader: Reader, db: asyncpg.Connection
+    ) -> None:
+        await db.execute(
+            "INSERT INTO task_session_turns (id, task_session_id, task_id, started_at) "
+            "SELECT 't' || n, 's', 'task', '2026-01-01 12:00+00'::timestamptz + n * interval '1 second' "
+            "FROM generate_series(1, 5) n"
+        )
+        await db.execute(
+            "ALTER TABLE task_session_turns ALTER started_at TYPE timestamp USING started_at AT TIME ZONE 'UTC'"
+        )
+        position = After(row=Keyset(time="2026-01-01T12:00:02Z", id="t2"))
+        found = await reader.answer(TurnsPage(identity=OWNER, session_id="s", position=position))
+        assert isinstance(found, TurnsAnswer)
+        assert [row.started_at for row in found.rows] == [f"2026-01-01T12:00:0{n}Z" for n in (3, 4, 5)]
+
+
+class TestBytes:
+    """A page ends before the row that would take it over its cap; one row is always returned."""
+
+    WEIGHT = ROW_BYTES + 100 + 2
+
+    @pytest.fixture
+    async def fat(self, db: asyncpg.Connection) -> None:
+        """Ten rows of WEIGHT bytes, content of two-byte characters."""
+        await db.execute(
+            "INSERT INTO task_session_messages (id, task_session_id, task_id, author_type, content, created_at) "
+            "SELECT 'm' || n, 's', 'task', 'agent', repeat('é', 50), '2026-01-01'::timestamptz + n * interval '1 s' "
+            "FROM generate_series(0, 9) n"
+        )
+
+    @pytest.mark.parametrize("limit", [None, 10, 4])
+    @pytest.mark.parametrize("sort", ["asc", "desc"])
+    async def test_end_the_page(self, sources: Sources, fat: None, sort: Sort, limit: int | None) -> None:
+        order = range(10) if sort == "asc" else range(9, -1, -1)
+        ids = [f"m{n}" for n in order]
+        for fitting in range(12):
+            for spare in (0, self.WEIGHT - 1):
+                reader = Reader(sources, most_bytes=fitting * self.WEIGHT + spare)
+                found = await reader.answer(MessagesPage(identity=OWNER, session_id="s", sort=sort, limit=limit))
+                assert isinstance(found, MessagesAnswer)
+                count = min(max(1, fitting), limit or 10, 10)
+                assert [row.id for row in found.rows] == ids[:count]
+                assert found.has_more is (count < 10)
+
+    async def test_end_both_sides_of_a_window(self, sources: Sources, fat: None) -> None:
+        reader = Reader(sources, most_bytes=4 * self.WEIGHT)
+        found = await reader.answer(MessagesPage(identity=OWNER, session_id="s", limit=10, position=Around(row="m5")))
+        assert isinstance(found, MessagesAnswer)
+        assert [row.id for row in found.rows] == ["m3", "m4", "m5", "m6"]
+        assert found.has_older
+        assert found.has_newer
+
+    async def test_of_one_row_over_the_cap_leave_it_alone_on_its_page(
+        self, sources: Sources, db: asyncpg.Connection
+    ) -> None:
+        await db.execute(
+            "INSERT INTO task_session_messages (id, task_session_id, task_id, author_type, content, created_at) "
+            "SELECT 'm' || n, 's', 'task', 'agent', repeat('x', 9000), '2026-01-01'::timestamptz + n * interval '1 s' "
+            "FROM generate_series(0, 2) n"
+        )
+        reader = Reader(sources, most_bytes=5000)
+        found = await reader.answer(MessagesPage(identity=OWNER, session_id="s", limit=None))
+        assert isinstance(found, MessagesAnswer)
+        assert [(row.id, len(row.content)) for row in found.rows] == [("m0", 9000)]
+        assert found.has_more
+
+    async def test_a_page_without_a_limit_takes_eight_mebibytes(self, reader: Reader, db: asyncpg.Connection) -> None:
+        await db.execute(
+            "INSERT INTO task_session_messages (id, task_session_id, task_id, author_type, content, created_at) "
+            "SELECT 'm' || n, 's', 'task', 'agent', repeat('x', (1 << 20) - 600), "
+            "'2026-01-01'::timestamptz + n * interval '1 s' FROM generate_series(0, 9) n"
+        )
+        found = await reader.answer(MessagesPage(identity=OWNER, session_id="s", limit=None))
+        assert isinstance(found, MessagesAnswer)
+        assert len(found.rows) == 8
+        assert found.has_more
+
+
+async def test_an_empty_session_has_an_empty_page(reader: Reader, db: asyncpg.Connection) -> None:
+    for sort in ("asc", "desc"):
+        found = await reader.answer(MessagesPage(identity=OWNER, session_id="s", sort=sort, limit=None))
+        assert isinstance(found, MessagesAnswer)
+        assert (found.rows, found.has_more, found.has_older, found.has_newer, found.end) == (
+            (),
+            False,
+            False,
+            False,
+            None,
+        )
+
+
+async def test_the_settings_of_the_sessions_reach_the_server(database_url: str) -> None:
+    async with open_sources(database_url) as sources:
+        assert await sources.primary.fetchval("SHOW enable_sort") == "off"
+        assert await sources.primary.fetchval("SHOW default_transaction_read_only") == "on"
