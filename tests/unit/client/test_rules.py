@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from client.buffer import BUFFER_BYTES, BUFFER_OPERATIONS, BUFFER_SECONDS
+from client.buffer import BUFFER_BYTES, BUFFER_OPERATIONS, BUFFER_SECONDS, Buffer
 from client.events import (
     Close,
     CloseReason,
@@ -20,12 +20,13 @@ from client.events import (
     SessionRemoved,
     Subscribed,
     SubscribeRefused,
+    TurnsRead,
 )
 from client.following import CHECK_GRACE
 from client.range import Filter
 from client.reading import BRIDGE_SECONDS, PAGES_PER_REPAIR, REREADS
 from client.repair import EPOCH_SPREAD, RECONNECT_SPREAD, REPAIR_SPACING, RETRY_AFTER
-from client.state import Waiting
+from client.state import Reading, Waiting
 from tests.unit.client.source_model import SESSION, World, message, turn
 
 M1 = message("m1", 1)
@@ -100,6 +101,8 @@ class TestC1OrderOfRules:
             (frame("", ""), REPAIRED),
             (frame(6, 6), REPAIRED),
             (frame(7, 6), REPAIRED),
+            (frame(5, 5), REPAIRED),
+            (frame(5, 4), REPAIRED),
             (frame(5, 6, {"kind": "replace", "entity": "message", "id": "m2"}), REPAIRED),
             (frame(5, 6, {"kind": "upsert", "entity": "message", "id": "m2"}), REPAIRED),
             (frame(5, 6, {**upsert("m2", 2), "entity": "turn"}), REPAIRED),
@@ -197,6 +200,26 @@ class TestC1OrderOfRules:
         world.feed_tick()
         assert world.effects.count(Resubscribe()) == 2
 
+    def test_a_check_during_a_repair_that_tells_of_an_older_source_makes_it_run_again(self, world: World) -> None:
+        world.feed(frame(6, 7))
+        world.feed(Subscribed("epoch-0", 7))
+        world.feed(frame(6, 6, check=True))
+        world.source.mint("epoch-0", 7, {})
+        world.answer_all()
+        assert repairs(world)
+        assert world.state.status == "repairing"
+
+    def test_a_check_during_a_repair_is_compared_with_what_comes_of_it(self, world: World) -> None:
+        world.feed(frame(6, 7))
+        world.open_scope()
+        world.deliver()
+        world.feed(frame(8, 8, check=True))
+        world.answer_all()
+        assert world.state.live
+        world.now += CHECK_GRACE
+        world.feed_tick()
+        assert world.state.status == "repairing"
+
     def test_frames_after_a_reset_during_a_repair_are_not_joined_to_older_pages(self, world: World) -> None:
         world.feed(frame("", "", reset=True))
         world.open_scope()
@@ -283,9 +306,10 @@ class TestC2AppliedIsSetByAPage:
     def test_a_repair_does_not_go_back(self, world: World) -> None:
         world.feed(frame(7, 8))
         world.feed(Subscribed("epoch-0", 3))
-        read = world.reads[0].effect.read
-        world.feed(MessagesRead(read, "epoch-0", 4, (), has_more=False))
-        assert world.state.applied == 5
+        messages, turns = (asked.effect.read for asked in world.reads)
+        world.feed(MessagesRead(messages, "epoch-0", 4, (), has_more=False))
+        world.feed(TurnsRead(turns, "epoch-0", 4, (), has_more=False))
+        assert (world.state.applied, ids(world)) == (5, ["m1"])
         assert not world.state.live
 
 
@@ -425,6 +449,8 @@ class TestC4BufferedFramesStayInOrder:
         world.deliver()
         overflow(world)
         world.feed(frame(300, 301, upsert("m9", 9)))
+        assert isinstance(world.state.phase, Reading)
+        assert world.state.phase.buffer == Buffer(), "nothing is kept for a cycle that has lost frames"
         world.answer_all()
         assert (world.state.applied, ids(world)) == (0, [])
         assert repairs(world)
@@ -479,6 +505,32 @@ class TestC5RepairReplacesWhatItProves:
         world.feed(LoadMore())
         world.answer_all()
         assert len(ids(world)) == 8
+
+    def test_a_cursor_row_that_moves_between_two_pages_makes_it_run_again(self) -> None:
+        world = self.loaded(rows=6, pages=2)
+        world.reset()
+        world.deliver()
+        world.open_scope()
+        world.deliver()
+        world.answer()
+        world.put(message("m04", 1))
+        world.publish()
+        world.deliver()
+        world.answer_all()
+        world.settle()
+        assert world.shown() == world.expected("epoch-0", 2, world.low())
+
+    def test_a_later_page_that_is_not_found_is_no_proof_that_the_session_is_gone(self) -> None:
+        world = self.loaded(rows=6, pages=2)
+        world.reset()
+        world.deliver()
+        world.open_scope()
+        world.deliver()
+        world.answer()
+        world.fail(404, index=1)
+        assert world.state.closed is None
+        world.settle()
+        assert ids(world) == ["m02", "m03", "m04", "m05"]
 
     def test_rows_that_are_gone_disappear(self) -> None:
         world = self.loaded(rows=3, pages=2)
@@ -615,6 +667,23 @@ class TestC6LoadMore:
         assert world.loads == [None]
         assert world.shown() == world.expected("epoch-0", 2, world.low())
 
+    def test_a_page_of_another_epoch_repairs(self) -> None:
+        world = self.loading()
+        read = world.reads.pop().effect.read
+        world.feed(MessagesRead(read, "epoch-1", 9, (), has_more=False))
+        assert world.loads == [None]
+        assert world.state.phase == Waiting(world.now + world.chance * EPOCH_SPREAD)
+
+    def test_a_page_of_an_earlier_load_is_not_used(self) -> None:
+        world = self.loading()
+        late = world.reads.pop().effect.read
+        world.feed(PageFailed(late, 503))
+        world.feed(LoadMore())
+        before = world.state
+        world.feed(MessagesRead(late, "epoch-0", 1, (), has_more=False))
+        world.feed(PageFailed(late, 404))
+        assert world.state == before
+
     def test_an_emptied_range_is_read_anew(self) -> None:
         world = World(page_rows=2)
         world.put(*(message(f"m{number}", number) for number in range(6)))
@@ -658,7 +727,7 @@ class TestC7SubscriptionsAndSpread:
         assert ids(world) == ["m1"]
 
     @pytest.mark.parametrize("chance", [0.0, 0.25, 0.999])
-    @pytest.mark.parametrize("discovery", ["frame", "subscribe", "page"])
+    @pytest.mark.parametrize("discovery", ["frame", "subscribe", "frame while reading", "page"])
     def test_another_epoch_spreads_the_repair_once(self, world: World, discovery: str, chance: float) -> None:
         world.chance = chance
         if discovery == "frame":
@@ -668,6 +737,9 @@ class TestC7SubscriptionsAndSpread:
             world.now += REPAIR_SPACING
         if discovery == "subscribe":
             world.feed(Subscribed("epoch-1", 1))
+        if discovery == "frame while reading":
+            world.feed(Subscribed("epoch-0", 7))
+            world.feed(frame("", "", reset=True, epoch="epoch-1"))
         if discovery == "page":
             world.feed(Subscribed("epoch-0", 7))
             read = world.reads[0].effect.read
@@ -697,10 +769,9 @@ class TestC7SubscriptionsAndSpread:
         for number in (1, 2):
             world.mint(f"epoch-{number}", 1, {})
             world.deliver()
-            assert repairs(world)
+            assert world.state.phase == Waiting(world.now + world.chance * EPOCH_SPREAD)
             world.settle()
             assert world.state.status == "live"
-            world.effects.clear()
             world.now += 10
 
 
@@ -733,6 +804,23 @@ class TestPagesThatDoNotCome:
         world.deliver()
         world.fail(status)
         assert world.state.phase == Waiting(world.now + RETRY_AFTER)
+
+    def test_an_answer_to_an_earlier_cycle_is_not_used_in_the_next_one(self, world: World) -> None:
+        world.feed(frame(6, 7))
+        world.open_scope()
+        world.deliver()
+        late = world.reads.pop(0).effect.read
+        world.disconnect()
+        world.now += 10
+        world.chance = 0.0
+        world.connect()
+        world.open_scope()
+        world.deliver()
+        before = world.state
+        world.feed(MessagesRead(late, "epoch-0", 9, (), has_more=False))
+        world.feed(PageFailed(late, 404))
+        world.feed(PageFailed(late, 401))
+        assert world.state == before
 
     def test_an_answer_to_an_earlier_cycle_is_not_used(self, world: World) -> None:
         world.feed(frame(6, 7))
