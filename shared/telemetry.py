@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import orjson
@@ -29,9 +30,19 @@ class _Discreet(logging.Filter):
                 trace = trace.tb_next
             record.exc_text = f"{kind.__name__} at " + " < ".join(reversed(frames[-6:]))
             record.exc_info = None
+            if record.name == "asyncio":
+                # Its further lines show the task, and in that the exception's value.
+                record.msg, record.args = record.getMessage().partition("\n")[0], ()
+        record.msg = _discreet(record.msg)
         if isinstance(record.args, tuple):
-            record.args = tuple(type(arg).__name__ if isinstance(arg, BaseException) else arg for arg in record.args)
+            record.args = tuple(_discreet(arg) for arg in record.args)
+        elif isinstance(record.args, Mapping):
+            record.args = {name: _discreet(arg) for name, arg in record.args.items()}
         return True
+
+
+def _discreet(value: object) -> object:
+    return type(value).__name__ if isinstance(value, BaseException) else value
 
 
 class _Json(logging.Formatter):
@@ -47,7 +58,7 @@ class _Json(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        line.update({name: value for name, value in vars(record).items() if name not in _STANDARD})
+        line.update({name: _discreet(value) for name, value in vars(record).items() if name not in _STANDARD})
         if record.exc_text:
             line["error"] = record.exc_text
         return orjson.dumps(line, default=str).decode()

@@ -67,10 +67,11 @@ class Gateway:
         receipts = self._receipts = ReceiptReader(clients[1], partitions)
         allowed = frozenset(name.strip().lower() for name in settings.allowed_hosts.split(",") if name.strip())
         control = Control(broker, hub, checks)
-        runner = web.AppRunner(build(source, hub, control, allowed, self.readiness), access_log=None)
+        application = build(source, hub, control, allowed, self.readiness)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
         await runner.setup()
         try:
-            await web.TCPSite(runner, settings.host, settings.port, shutdown_timeout=SHUTDOWN_SECONDS).start()
+            await web.TCPSite(runner, settings.host, settings.port).start()
             logger.info("listening on http://%s:%d", settings.host, settings.port)
             async with asyncio.TaskGroup() as group:
                 group.create_task(GroupGuard(broker, settings.redis_url, ()).run())

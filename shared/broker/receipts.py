@@ -6,6 +6,7 @@ so that a gateway passes over sessions it does not follow without parsing their 
 """
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -17,6 +18,8 @@ from shared.broker.connection import BROKER_ERRORS, RETRY_SECONDS
 from shared.broker.cursor import last_ids, read_after, resumed
 from shared.contracts import streams
 from shared.contracts.receipts import ResyncReceipt
+
+logger = logging.getLogger(__name__)
 
 KEEP_SECONDS = 60.0
 """A receipt is kept this long at most. Whoever was away longer finds a hole and checks its revisions."""
@@ -177,17 +180,22 @@ class ReceiptReader:
         entries: list[ReceiptEntry] = []
         for stream, rows in await read_after(self._client, self._positions, READ_COUNT):
             partition = self._numbers[stream]
-            entries.extend(_parsed(partition, fields) for _, fields in rows)
+            entries.extend(entry for _, fields in rows if (entry := _parsed(partition, fields)) is not None)
             self._positions[stream.decode()] = rows[-1][0]
         return entries
 
 
-def _parsed(partition: int, fields: dict[bytes, bytes]) -> ReceiptEntry:
-    return ReceiptEntry(
-        partition=partition,
-        session_id=fields[b"s"].decode(),
-        kind=fields[b"k"].decode(),
-        term=int(fields[b"t"]),
-        sequence=int(fields[b"q"]),
-        payload=fields[b"r"],
-    )
+def _parsed(partition: int, fields: dict[bytes, bytes]) -> ReceiptEntry | None:
+    """The entry; `None` for one that no tracker of this version wrote. Should it have counted, it leaves a hole."""
+    try:
+        return ReceiptEntry(
+            partition=partition,
+            session_id=fields[b"s"].decode(),
+            kind=fields[b"k"].decode(),
+            term=int(fields[b"t"]),
+            sequence=int(fields[b"q"]),
+            payload=fields[b"r"],
+        )
+    except (KeyError, ValueError):
+        logger.warning("an entry of receipt partition %d cannot be read and is passed over", partition)
+        return None

@@ -97,8 +97,9 @@ class ReplyInbox:
             future: asyncio.Future[tuple[bool, bytes]] = asyncio.get_running_loop().create_future()
             self._waiting[request_id] = future
             try:
-                await send(request_id)
-                ok, body = await asyncio.wait_for(future, min(left, ATTEMPT_SECONDS))
+                async with asyncio.timeout(min(left, ATTEMPT_SECONDS)):
+                    await send(request_id)
+                    ok, body = await future
             except (*BROKER_ERRORS, _Lost):
                 await asyncio.sleep(min(RETRY_SECONDS, left))
                 continue

@@ -1,5 +1,7 @@
 """What every request passes first: where it may come from, and who sent it."""
 
+import logging
+
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
@@ -8,6 +10,8 @@ from services.gateway.http.keys import IDENTITY
 from services.gateway.identity.origins import refusal
 from shared.contracts.errors import RequestFailed
 from shared.contracts.identity import LOCAL_USER
+
+logger = logging.getLogger(__name__)
 
 
 def guarded(allowed_hosts: frozenset[str]) -> Middleware:
@@ -40,3 +44,6 @@ async def answering(request: web.Request, handler: Handler) -> web.StreamRespons
             raise
         headers = {"Allow": refused.headers["Allow"]} if "Allow" in refused.headers else None
         return web.json_response({"error": refused.reason.lower()}, status=refused.status, headers=headers)
+    except Exception:
+        logger.exception("%s %s failed", request.method, request.match_info.route.resource)
+        return web.json_response({"error": "the request failed; it was logged"}, status=500)

@@ -4,15 +4,20 @@ from collections.abc import Sequence
 
 import orjson
 from aiohttp import web
+from pydantic import TypeAdapter, ValidationError
 
 from services.gateway.http.errors import BadRequest
 from services.gateway.http.keys import IDENTITY, SOURCE
 from services.gateway.scopes.rows import Json, core_message, core_turn
+from shared.contracts.base import Id
+from shared.contracts.errors import RequestFailed
 from shared.contracts.reads import MAX_PAGE_ROWS, After, Around, Before, MessagesPage, Sort, TurnsPage
 from shared.contracts.rows import AuthorType
 
 CURSOR_LIMIT = 10
 """Rows of a page that names a cursor and no usable limit."""
+
+_ID: TypeAdapter[str] = TypeAdapter(Id)
 
 _PAGING = ("limit", "before", "after", "sort", "around")
 
@@ -41,7 +46,7 @@ async def list_turns(request: web.Request) -> web.Response:
     after = _text(request, "after")
     page = TurnsPage(
         identity=request[IDENTITY],
-        session_id=request.match_info["session_id"],
+        session_id=_session_id(request),
         task_id=_text(request, "task_id"),
         limit=_limit(request, bool(after)),
         position=After(row=after) if after else None,
@@ -64,7 +69,7 @@ async def _whole(request: web.Request) -> web.Response:
     rows: list[Json] = []
     page = MessagesPage(
         identity=request[IDENTITY],
-        session_id=request.match_info["session_id"],
+        session_id=_session_id(request),
         task_id=_text(request, "task_id"),
         authors=_authors(request),
         limit=None,
@@ -95,13 +100,21 @@ def _page(request: web.Request) -> MessagesPage:
         position = Around(row=around)
     return MessagesPage(
         identity=request[IDENTITY],
-        session_id=request.match_info["session_id"],
+        session_id=_session_id(request),
         task_id=_text(request, "task_id"),
         authors=_authors(request),
         sort=_sort(request),
         limit=_limit(request, position is not None),
         position=position,
     )
+
+
+def _session_id(request: web.Request) -> str:
+    session_id = request.match_info["session_id"]
+    try:
+        return _ID.validate_python(session_id)
+    except ValidationError:
+        raise RequestFailed("not_found", "task session not found") from None
 
 
 def _text(request: web.Request, name: str) -> str | None:
@@ -121,10 +134,10 @@ def _sort(request: web.Request) -> Sort:
 def _limit(request: web.Request, has_position: bool) -> int | None:
     """Anything but a positive number counts as none given; more than the most is the most."""
     text = request.query.get("limit", "").strip()
-    limit = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-    if limit == 0:
+    digits = text.lstrip("0") if text.isascii() and text.isdigit() else ""
+    if not digits:
         return CURSOR_LIMIT if has_position else None
-    return min(limit, MAX_PAGE_ROWS)
+    return min(int(digits[:9]), MAX_PAGE_ROWS)
 
 
 def _authors(request: web.Request) -> tuple[AuthorType, ...]:

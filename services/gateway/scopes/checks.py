@@ -148,13 +148,17 @@ class Checks:
             return
         for name, scopes in opened.items():
             revision = answer.revisions.get(name)
-            broken = [each for each in scopes if revision is not None and revision < each.sent and each.stands]
-            if broken and answer.epoch == self._hub.epoch:
+            if revision is None or answer.epoch != self._hub.epoch:
+                continue
+            broken = [each for each in scopes if revision < each.sent and each.stands]
+            if broken:
                 logger.error(
                     "revision %s of a session is below %d that was sent: history broke", revision, broken[0].sent
                 )
                 self._positions.forget(name)
                 self._hub.reset(each.scope for each in broken)
+            else:
+                self._tell(name, scopes, revision, GRACE_SECONDS)
 
 
 def _batches(sessions: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -39,6 +39,7 @@ class Hub:
         self._sessions: dict[str, SessionScopes] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._inquiry: asyncio.Task[None] | None = None
+        self._suspicious = False
         self._learning = asyncio.Lock()
         self.epoch: str | None = None
         """The epoch of the primary, as last read from there (R4); `None` until it was read once."""
@@ -111,7 +112,10 @@ class Hub:
                 self._spawn(self._reopen(scope))
 
     def end(self, scopes: Iterable[Scope]) -> None:
-        """Ends scopes whose session is gone or may no longer be read, and tells their connections once."""
+        """Ends scopes whose session is gone or may no longer be read.
+
+        A connection is told that the session is gone with the last of its scopes there, hence once however they end.
+        """
         consumers: dict[int, tuple[Consumer, str]] = {}
         for scope in scopes:
             if scope.phase is not Phase.CLOSED:
@@ -120,10 +124,11 @@ class Hub:
                 self.close(scope)
                 scope.consumer.forget(scope)
         for consumer, session_id in consumers.values():
-            consumer.deliver(frames.session_removed(session_id))
+            if not any(scope.consumer is consumer and scope.has_opened for scope in self.scopes_of(session_id)):
+                consumer.deliver(frames.session_removed(session_id))
 
-    def has_room(self, scopes: Iterable[Scope]) -> None:
-        """A consumer has room again: its scopes that had overflowed are reset."""
+    def reset_awaiting(self, scopes: Iterable[Scope]) -> None:
+        """Resets those of these scopes that await it: their consumer has room again, or their time has come."""
         self.reset(scope for scope in scopes if scope.phase is Phase.AWAITING_RESET)
 
     def flush(self, session_id: str) -> None:
@@ -132,7 +137,10 @@ class Hub:
             session.flush()
 
     def suspect(self) -> None:
-        """Something was seen of another epoch: asks the primary, one question at a time."""
+        """Something was seen of another epoch: asks the primary, one question at a time, and again for what was seen
+        since the last one was asked.
+        """
+        self._suspicious = True
         if self._inquiry is None or self._inquiry.done():
             self._inquiry = self._spawn(self._inquire())
 
@@ -156,10 +164,11 @@ class Hub:
         logger.warning("the epoch changed: %d followed sessions are to be read again", len(self._sessions))
         loop = asyncio.get_running_loop()
         for session in list(self._sessions.values()):
+            session.drop_waiting()
             for scope in session:
                 if scope.phase is Phase.LIVE:
                     scope.await_reset()
-                    loop.call_later(self._spread() * EPOCH_SPREAD_SECONDS, self.reset, [scope])
+                    loop.call_later(self._spread() * EPOCH_SPREAD_SECONDS, self.reset_awaiting, [scope])
 
     async def stop(self) -> None:
         """Ends the tasks that scopes wait for."""
@@ -168,25 +177,32 @@ class Hub:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _inquire(self) -> None:
-        try:
-            await self.learn_epoch()
-        except RequestFailed as failed:
-            logger.warning("the primary did not tell its epoch: %s", failed.failure.code)
-        # A receipt can run ahead of its commit's visibility, and a lagging one repeats an epoch long gone: do not ask
-        # on.
-        await asyncio.sleep(RETRY_SECONDS)
+        while self._suspicious:
+            self._suspicious = False
+            try:
+                await self.learn_epoch()
+            except RequestFailed as failed:
+                logger.warning("the primary did not tell its epoch: %s", failed.failure.code)
+            # A receipt can run ahead of its commit's visibility, and a lagging one repeats an epoch long gone: do not
+            # ask without a pause.
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def _position(self, scope: Scope) -> tuple[str, int]:
-        """Epoch and revision of a scope's session, both of the epoch this gateway is in."""
+        """Epoch and revision of a scope's session, both of the epoch this gateway is in.
+
+        After an answer of another epoch the primary is asked: a replica may stay in the earlier one for long.
+        """
+        authoritative = False
         while True:
             try:
-                answer = await self._source.revision(scope.identity, scope.session_id)
+                answer = await self._source.revision(scope.identity, scope.session_id, authoritative=authoritative)
             except RequestFailed as failed:
                 if failed.failure.code == "behind":
                     await self._doubt(scope.session_id)
                 raise
             if answer.epoch != self.epoch:
                 await self.learn_epoch()
+                authoritative = True
                 continue
             if scope.session_id not in answer.revisions:
                 raise RequestFailed("not_found", "session not found")
@@ -209,7 +225,7 @@ class Hub:
         session.open(scope, [receipt for receipt in held if isinstance(receipt, ChangeReceipt)])
         for receipt in held:
             if isinstance(receipt, RemovedReceipt):
-                self._removed(session, receipt)
+                self._confirm([scope], receipt)
 
     async def _reopen(self, scope: Scope) -> None:
         """Reads a scope's revision again and sends its reset; ends it when its session is gone."""
@@ -229,16 +245,15 @@ class Hub:
                     self._go_live(scope, epoch, revision)
 
     def _removed(self, session: SessionScopes, receipt: RemovedReceipt) -> None:
-        """A removal concerns scopes of its epoch that were told less than its revision (G3)."""
         session.flush()
-        concerned = []
         for scope in session:
             if scope.phase is Phase.OPENING:
                 scope.hold(receipt)
-            elif scope.phase is Phase.LIVE and scope.epoch == receipt.epoch and receipt.revision > scope.sent:
-                concerned.append(scope)
-        if concerned:
-            self._positions.forget(session.session_id)
+        self._confirm(session, receipt)
+
+    def _confirm(self, scopes: Iterable[Scope], receipt: RemovedReceipt) -> None:
+        if concerned := _concerned(scopes, receipt):
+            self._positions.forget(receipt.session_id)
             self._spawn(self._confirm_gone(receipt, concerned))
 
     async def _confirm_gone(self, receipt: RemovedReceipt, concerned: Sequence[Scope]) -> None:
@@ -246,13 +261,14 @@ class Hub:
 
         A session made again starts at the removal's revision or above (R1); below it, the removal is not visible yet.
         """
-        while any(scope.phase is not Phase.CLOSED for scope in concerned):
+        while concerned := _concerned(concerned, receipt):
             try:
                 answer = await self._source.check((receipt.session_id,))
             except RequestFailed:
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             revision = answer.revisions.get(receipt.session_id)
+            concerned = _concerned(concerned, receipt)
             if revision is None:
                 self.end(concerned)
             elif revision >= receipt.revision or answer.epoch != receipt.epoch:
@@ -272,3 +288,16 @@ class Hub:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("a scope's background work failed", exc_info=error)
+
+
+def _concerned(scopes: Iterable[Scope], receipt: RemovedReceipt) -> list[Scope]:
+    """The open scopes that a removal concerns: those of its epoch that were told less than its revision (G3). One that
+    is being opened reads for itself whether the session is there.
+    """
+    return [
+        scope
+        for scope in scopes
+        if scope.phase in {Phase.LIVE, Phase.AWAITING_RESET}
+        and scope.epoch == receipt.epoch
+        and receipt.revision > scope.sent
+    ]

@@ -58,10 +58,10 @@ def project(receipt: ChangeReceipt, view: View) -> Projection:
     """What the receipt means for scopes of this view.
 
     A row that the view selects is an upsert, whether it was shown before or enters now. A row that it no longer selects
-    is a remove if it may have been
-    shown before. An incomplete receipt, or one whose projection would be too large for a frame, is a reset.
+    is a remove if it may have been shown before. An incomplete receipt, one that lacks a row, or one whose projection
+    would be too large for a frame, is a reset.
     """
-    if not receipt.complete:
+    if not receipt.complete or any(_lacks_row(operation) for operation in receipt.operations):
         return Projection(receipt.base_revision, receipt.revision, None)
     projected = Projection(receipt.base_revision, receipt.revision, tuple(_operations(receipt, view)))
     if len(projected.operations or ()) > MAX_OPERATIONS or projected.size > MAX_RECEIPT_BYTES:
@@ -84,23 +84,27 @@ def _may_be_shown(operation: Operation, view: View) -> bool:
     return view.selects(operation.entity, operation.previous)
 
 
+def _lacks_row(operation: Operation) -> bool:
+    row = operation.message if operation.entity == "message" else operation.turn
+    return operation.kind == "upsert" and row is None
+
+
 def _selection(operation: Operation) -> Selection | None:
     """Where the row stands at the receipt's revision; `None` for a row that is gone."""
     if operation.kind == "remove":
         return None
-    if operation.message is not None:
-        row = operation.message
-        return Selection(session_id=row.session_id, task_id=row.task_id, author_type=row.author_type)
-    if operation.turn is not None:
-        return Selection(session_id=operation.turn.session_id, task_id=operation.turn.task_id)
-    raise ValueError(f"an upsert of a {operation.entity} carries no row")
+    if operation.entity == "message" and (message := operation.message) is not None:
+        return Selection(session_id=message.session_id, task_id=message.task_id, author_type=message.author_type)
+    if operation.entity == "turn" and (turn := operation.turn) is not None:
+        return Selection(session_id=turn.session_id, task_id=turn.task_id)
+    return None
 
 
 def _upsert(operation: Operation) -> bytes:
     body: dict[str, object] = {"kind": "upsert", "entity": operation.entity, "id": operation.id}
-    if operation.message is not None:
+    if operation.entity == "message" and operation.message is not None:
         body["message"] = core_message(operation.message)
-    elif operation.turn is not None:
+    elif operation.entity == "turn" and operation.turn is not None:
         body["turn"] = core_turn(operation.turn)
     return orjson.dumps(body)
 

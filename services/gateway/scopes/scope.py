@@ -74,6 +74,11 @@ class Scope:
         """The session that is followed."""
         return self.view.session_id
 
+    @property
+    def has_opened(self) -> bool:
+        """Whether its client was ever told that it is open."""
+        return self.epoch != ""
+
     def open_at(self, epoch: str, revision: int, now: float) -> list[ChangeReceipt | RemovedReceipt]:
         """Goes live at a revision just read; returns what was held meanwhile and is still to be looked at."""
         self.phase, self.epoch, self.sent, self.opened_at = Phase.LIVE, epoch, revision, now

@@ -77,6 +77,11 @@ class SessionScopes:
                 change = project(receipt, scope.view)
                 scope.tell(change, frames.change(self.session_id, scope.epoch, change))
 
+    def drop_waiting(self) -> None:
+        """Drops what waits to be joined: its epoch is over, and its revisions mean nothing in the next."""
+        for window in self._windows.values():
+            window.take()
+
     def flush(self) -> None:
         """Sends everything that waits."""
         for view in list(self._windows):
@@ -91,6 +96,8 @@ class SessionScopes:
         window = self._windows.get(view)
         if window is None:
             window = self._windows[view] = _Window(lambda: self._flush(view))
+        if window.waiting and change.revision <= window.waiting[-1].revision:
+            return  # a second leader's copy: joined with what follows, it would begin below what the scope has
         window.waiting.append(change)
         due = window.pace.due(now)
         if due <= now:

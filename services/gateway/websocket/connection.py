@@ -60,6 +60,7 @@ class Connection:
             async for message in self._socket:
                 if message.type in {WSMsgType.TEXT, WSMsgType.BINARY}:
                     await self._take(message.data)
+                    await self._outbox.room()
         finally:
             self._outbox.close()
             for task in self._pending:
@@ -137,7 +138,7 @@ class Connection:
         self.deliver(orjson.dumps(body))
 
     def _has_room(self) -> None:
-        self.hub.has_room(list(self.scopes.values()))
+        self.hub.reset_awaiting(list(self.scopes.values()))
 
     def _is_blocked(self) -> None:
         logger.info("a client took nothing for too long and is closed")

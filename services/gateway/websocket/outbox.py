@@ -76,6 +76,12 @@ class Outbox:
         if self._draining is None:
             self._draining = asyncio.get_running_loop().create_task(self._drain())
 
+    async def room(self) -> None:
+        """Returns once the queue is within its bounds: a client that asks for more than it takes has to wait."""
+        full = self._queued > MAX_QUEUED_BYTES or len(self._queue) >= MAX_QUEUED_FRAMES
+        if full and self._draining is not None:
+            await asyncio.wait([self._draining])
+
     def close(self) -> None:
         """Drops what waits."""
         if self._draining is not None:

@@ -1,0 +1,241 @@
+"""The three services on a real PostgreSQL and Redis: in the process of the test, or as processes that can be killed."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Protocol, Self
+
+import aiohttp
+import asyncpg
+from pydantic import SecretStr
+from redis.asyncio import Redis
+
+from deploy.local.ports import Ports
+from services.gateway.main import serve as serve_gateway
+from services.reader.main import serve as serve_reader
+from services.revision.main import serve as serve_revision
+from shared.contracts import streams
+from shared.settings import Settings
+from tests.support.socket_client import SocketClient
+from tests.support.waiting import eventually
+
+Name = Literal["revision", "reader", "gateway"]
+
+SERVE: Mapping[Name, Callable[[Settings], Awaitable[None]]] = {
+    "revision": serve_revision,
+    "reader": serve_reader,
+    "gateway": serve_gateway,
+}
+
+ROOT = Path(__file__).parents[2]
+
+ROOM = """
+INSERT INTO workspaces (id) VALUES ('w');
+INSERT INTO tasks (id, workspace_id) VALUES ('t', 'w'), ('u', 'w');
+"""
+"""A workspace with two tasks, everyone's."""
+
+ADD = """
+INSERT INTO task_session_messages (id, task_session_id, task_id, author_type, content) VALUES ($1, $2, $3, $4, $5)
+"""
+
+
+class _Running(Protocol):
+    def check(self) -> None:
+        """Fails with what ended the service, if it has ended."""
+
+    async def stop(self) -> None:
+        """Ends the service in order."""
+
+    async def kill(self) -> None:
+        """Ends the service as a crash would."""
+
+
+class _Task:
+    """A service in this process."""
+
+    def __init__(self, serving: Awaitable[None]) -> None:
+        self._task = asyncio.ensure_future(serving)
+
+    def check(self) -> None:
+        if self._task.done():
+            self._task.result()
+            raise AssertionError("the service has returned")
+
+    async def stop(self) -> None:
+        self.check()
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        if not self._task.cancelled():
+            self._task.result()
+
+    async def kill(self) -> None:
+        raise AssertionError("only a process can be killed: start it with process=True")
+
+
+class _Process:
+    """A service in a process of its own."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    def check(self) -> None:
+        assert self._process.returncode is None, f"the service has ended with {self._process.returncode}"
+
+    async def stop(self) -> None:
+        self._process.terminate()
+        assert await self._process.wait() == 0
+
+    async def kill(self) -> None:
+        self._process.kill()
+        await self._process.wait()
+
+
+class Stack:
+    """The services that a test has started, and what it needs to talk to them.
+
+    `redis` and `pool` are connections of the test's own. Services use Redis at `redis_url`, whose database is emptied
+    first.
+    """
+
+    def __init__(self, database_url: str, redis_url: str, **settings: object) -> None:
+        self.database_url = database_url
+        self.redis_url = redis_url
+        self.redis: Redis = Redis.from_url(redis_url, protocol=2)
+        self._settings = settings
+        self._ports = Ports()
+        self._listening: dict[Name, tuple[int, int]] = {}
+        self._running: dict[Name, _Running] = {}
+        self._clients: list[SocketClient] = []
+        self.pool: asyncpg.Pool
+        self.http: aiohttp.ClientSession
+
+    async def __aenter__(self) -> Self:
+        self.pool = await asyncpg.create_pool(self.database_url, min_size=1, max_size=16)
+        self.http = aiohttp.ClientSession()
+        await self.redis.flushdb()
+        await self.pool.execute(ROOM)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        async with AsyncExitStack() as ending:
+            ending.callback(self._ports.close)
+            ending.callback(self.pool.terminate)
+            ending.push_async_callback(self.redis.aclose)
+            for running in self._running.values():
+                ending.push_async_callback(running.stop)
+            ending.push_async_callback(self.http.close)
+            for client in self._clients:
+                ending.push_async_callback(client.close)
+
+    async def start_all(self) -> Self:
+        """Starts the three services and waits until they serve and follow."""
+        await self.start("revision")
+        await self.tracked()
+        await self.start("reader")
+        await self.start("gateway")
+        await self.ready("gateway")
+        return self
+
+    async def start(self, name: Name, *, process: bool = False) -> None:
+        """Starts a service, on the ports that it had when it ran before."""
+        port, metrics = self._listening.setdefault(name, (self._ports.private(), self._ports.private()))
+        if process:
+            self._running[name] = _Process(await self._launch(name, port, metrics))
+            return
+        settings = Settings(
+            database_url=SecretStr(self.database_url),
+            redis_url=SecretStr(self.redis_url),
+            port=port,
+            metrics_port=metrics,
+            **self._settings,  # type: ignore[arg-type] # pydantic checks them
+        )
+        self._running[name] = _Task(SERVE[name](settings))
+
+    async def stop(self, name: Name) -> None:
+        """Stops a service in order."""
+        await self._running.pop(name).stop()
+
+    async def kill(self, name: Name) -> None:
+        """Kills a service that runs as a process."""
+        await self._running.pop(name).kill()
+
+    async def status(self, name: Name) -> tuple[int, dict[str, object]]:
+        """What `/ready` of a service answers; 0 while nothing listens."""
+        _, metrics = self._listening[name]
+        if name in self._running:
+            self._running[name].check()
+        try:
+            async with self.http.get(f"http://127.0.0.1:{metrics}/ready") as answer:
+                return answer.status, await answer.json()
+        except aiohttp.ClientConnectionError:
+            return 0, {}
+
+    async def ready(self, name: Name) -> None:
+        """Waits until a service says that it can serve."""
+        await eventually(lambda: self.status(name), lambda found: found[0] == 200)
+
+    async def tracked(self) -> None:
+        """Waits until a tracker leads: its heartbeat is written and its term is open."""
+
+        async def leading() -> bool:
+            beats = await self.pool.fetchval("SELECT heartbeat_at IS NOT NULL FROM conversation.epoch")
+            return bool(beats) and await self.redis.exists(streams.receipts(0)) == 1
+
+        await eventually(leading)
+
+    @property
+    def url(self) -> str:
+        """Address of the gateway."""
+        return f"http://127.0.0.1:{self._listening['gateway'][0]}"
+
+    async def connect(self, **options: object) -> SocketClient:
+        """A WebSocket client of the gateway."""
+        client = await SocketClient.open(self.http, self.url + "/ws")
+        self._clients.append(client)
+        return client
+
+    async def call(
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **more: object
+    ) -> tuple[int, dict[str, object]]:
+        """Status and JSON body of one request. Every answer of the gateway is JSON."""
+        async with self.http.request(method, self.url + path, headers=headers, **more) as answer:  # type: ignore[arg-type] # aiohttp's own options
+            assert answer.content_type == "application/json", await answer.text()
+            body = await answer.json()
+            assert isinstance(body, dict)
+            return answer.status, body
+
+    async def session(self, session_id: str, task_id: str = "t") -> None:
+        """Makes a session by SQL."""
+        await self.pool.execute("INSERT INTO task_sessions (id, task_id) VALUES ($1, $2)", session_id, task_id)
+
+    async def add(
+        self, session_id: str, message_id: str, author: str = "user", content: str = "", task_id: str = "t"
+    ) -> None:
+        """Adds a message by SQL."""
+        await self.pool.execute(ADD, message_id, session_id, task_id, author, content)
+
+    async def revision(self, session_id: str) -> int:
+        """The session's revision in the source."""
+        found: int = await self.pool.fetchval(
+            "SELECT revision FROM conversation_session_revisions WHERE session_id = $1", session_id
+        )
+        return found
+
+    async def _launch(self, name: Name, port: int, metrics: int) -> asyncio.subprocess.Process:
+        environment = {
+            **os.environ,
+            "KANDEV_DATABASE_URL": self.database_url,
+            "KANDEV_REDIS_URL": self.redis_url,
+            "KANDEV_PORT": str(port),
+            "KANDEV_METRICS_PORT": str(metrics),
+            **{f"KANDEV_{key.upper()}": str(value) for key, value in self._settings.items()},
+        }
+        command: Sequence[str] = (sys.executable, "-m", "cli.main", "run", name)
+        return await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=environment)
