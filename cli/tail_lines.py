@@ -43,7 +43,10 @@ def footer(state: State) -> str:
 
 
 class AppendedLines:
-    """Appends a line for each change of a row and of the status."""
+    """Appends a line for each change of a row and of the status, rows in the order of their times.
+
+    Turns that began before the oldest message shown are left out: their messages are not to be seen either.
+    """
 
     def __init__(self, write: Print) -> None:
         self._write = write
@@ -52,7 +55,13 @@ class AppendedLines:
     def show(self, state: State, changes: tuple[RowChange, ...]) -> None:
         """Writes what is new."""
         for change in changes:
-            self._write(_removed(change) if change.row is None else _line(change.row))
+            if change.row is None:
+                self._write(_removed(change))
+        oldest = None if state.held is None else state.held.messages.low
+        shown = [change.row for change in changes if change.row is not None]
+        for row in sorted(shown, key=lambda row: row.key):
+            if row.entity == "message" or oldest is None or row.key >= oldest:
+                self._write(_line(row))
         if state.status != self._status:
             self._status = state.status
             self._write(f"-- {footer(state)}")

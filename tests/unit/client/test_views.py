@@ -31,10 +31,17 @@ def test_lines_are_appended_oldest_first_and_the_status_when_it_changes() -> Non
     view.show(world.state, ())
     assert lines == [
         "00:00:01  user   message          #4  Tidy the [bold]kitchen[/bold]",
-        "00:00:02  agent  message              Done.",
         "00:00:01  turn t1 started",
+        "00:00:02  agent  message              Done.",
         "-- live  revision 1  epoch epoch-0  gaps 0  repairs 0  resets 0  frames 0",
     ]
+
+
+def test_turns_of_messages_that_are_not_loaded_are_left_out() -> None:
+    world, lines = World(page_rows=2), list[str]()
+    world.put(*(message(f"m{number}", number) for number in range(4)), turn("t1", 1), turn("t3", 3))
+    AppendedLines(lines.append).show(world.go_live().state, changes(world).changes)
+    assert [line.split()[1:3] for line in lines[:-1]] == [["user", "message"], ["user", "message"], ["turn", "t3"]]
 
 
 def test_json_lines_carry_whole_rows_and_counters() -> None:
