@@ -7,12 +7,15 @@ from typing import Final, Protocol
 
 from services.revision.tracker.drafts import Draft, DraftOperation, Image, SessionChange, Transaction
 from services.revision.tracker.pgoutput import UNCHANGED, Value
-from shared.contracts.receipts import MAX_OPERATIONS, MAX_RECEIPT_BYTES
+from shared.contracts.receipts import MAX_RECEIPT_BYTES
 from shared.contracts.rows import Entity
 
 PATIENCE_SECONDS: Final = 0.2
 """How long a commit may take to become visible after it stands in the log (measured: up to 2.4 ms; more under a
 synchronous standby). Receipts of every session wait meanwhile."""
+
+MOST_FILLED: Final = 64
+"""Rows read back for one transaction, at most: of the largest that a receipt takes, they are a transaction's budget."""
 
 PAUSES: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.06, 0.062)
 """Pauses between looks, in seconds; their sum is PATIENCE_SECONDS."""
@@ -70,7 +73,7 @@ class Filler:
         from another's. Raises what the database raises.
         """
         wanted = _wanted(transaction)
-        if not wanted or len(wanted) > MAX_OPERATIONS:
+        if not wanted or len(wanted) > MOST_FILLED:
             return replace(transaction, drafts=filled(transaction.drafts, {})) if wanted else transaction
         found: dict[Key, Row] = {}
         for pause in (*PAUSES, None):

@@ -10,7 +10,7 @@ from services.revision.tracker.stream import PUBLICATION
 _CHECK: Final = """
 SELECT current_setting('wal_level') AS wal_level, current_user AS role, pg_is_in_recovery() AS in_recovery,
        (SELECT rolreplication OR rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user) AS may_replicate,
-       to_regclass('conversation.epoch') IS NOT NULL AS migrated,
+       EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = 'conversation' AND tablename = 'epoch') AS migrated,
        (SELECT count(*) FROM pg_catalog.pg_publication_tables WHERE pubname = $1
            AND (schemaname, tablename) IN (('public', 'task_session_messages'), ('public', 'task_session_turns'),
                ('public', 'conversation_session_revisions'), ('conversation', 'epoch'))) = 4 AS published

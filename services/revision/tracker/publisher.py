@@ -50,7 +50,7 @@ class Publisher:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._term: int | None = None
-        self._refused = False
+        self._failing = False
         self.dropped = 0
 
     @property
@@ -58,18 +58,21 @@ class Publisher:
         """The open term, `None` when the next entry needs a new one."""
         return self._term
 
+    @property
+    def failing(self) -> bool:
+        """Whether Redis refused the last attempt to write."""
+        return self._failing
+
     async def begin(self, term: int, epoch: str) -> bool:
         """Opens a term with a resync in every partition; whether Redis took it."""
         try:
             await self._writer.begin_term(term, epoch)
         except BROKER_ERRORS as error:
-            if not self._refused:
-                _log.warning("receipts cannot be published: %s; trying again until Redis answers", type(error).__name__)
-            self._refused = True
+            self._fail(error)
             return False
-        if self._refused:
+        if self._failing:
             _log.info("Redis answers again, %d receipts were dropped meanwhile", self.dropped)
-        self._refused, self._term, self.dropped = False, term, 0
+        self._failing, self._term, self.dropped = False, term, 0
         return True
 
     def close(self) -> None:
@@ -85,8 +88,7 @@ class Publisher:
             try:
                 await self._write(batch)
             except BROKER_ERRORS as error:
-                _log.warning("term %d ended: %s", self._term, type(error).__name__)
-                self._term = None
+                self._fail(error)
                 self.dropped += len(batch)
 
     async def trim(self) -> None:
@@ -95,8 +97,12 @@ class Publisher:
             try:
                 await self._writer.trim()
             except BROKER_ERRORS as error:
-                _log.warning("term %d ended: %s", self._term, type(error).__name__)
-                self._term = None
+                self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        if not self._failing:
+            _log.warning("receipts cannot be published: %s; trying again until Redis answers", type(error).__name__)
+        self._failing, self._term = True, None
 
     async def _write(self, batch: Sequence[Entry]) -> None:
         first = batch[0]

@@ -72,6 +72,8 @@ class Tracker:
     @property
     def status(self) -> TrackerStatus:
         """The present state."""
+        if self._state == "leading" and self._publisher.failing:
+            return TrackerStatus("degraded", "Redis does not answer: receipts are dropped until it does")
         return TrackerStatus(self._state, self._reason, self._publisher.term)
 
     async def run(self) -> None:

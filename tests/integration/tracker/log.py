@@ -1,6 +1,7 @@
 """The log of a database as the tracker reads it."""
 
 import asyncio
+import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -14,7 +15,7 @@ from shared.contracts.receipts import RECEIPT, Receipt
 
 T = TypeVar("T")
 
-FENCE = "INSERT INTO task_session_turns (id, task_session_id, task_id) VALUES (gen_random_uuid(), 'fence', 't')"
+FENCE = "INSERT INTO task_session_turns (id, task_session_id, task_id) VALUES ($1, 'fence', 't')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +27,11 @@ class Log:
     epoch: str
 
     async def since(self) -> list[Transaction]:
-        await self.writer.execute(FENCE)
+        fence = uuid.uuid4().hex
+        await self.writer.execute(FENCE, fence)
         seen: list[Transaction] = []
         async with asyncio.timeout(30):
-            while not (seen and any(draft.session_id == "fence" for draft in seen[-1].drafts)):
+            while not (seen and names(seen[-1], fence)):
                 seen += await self.stream.take(None)
         return seen[:-1]
 
@@ -43,6 +45,12 @@ class Log:
         """What one transaction says in the log."""
         [transaction] = await self.changes(statement)
         return transaction
+
+
+def names(transaction: Transaction, row_id: str) -> bool:
+    """Whether any operation of the transaction concerns this row."""
+    changes = [draft for draft in transaction.drafts if isinstance(draft, SessionChange)]
+    return any(operation.id == row_id for change in changes for operation in change.operations or ())
 
 
 def change_of(transaction: Transaction, session_id: str) -> SessionChange:

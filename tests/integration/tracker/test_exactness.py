@@ -1,4 +1,4 @@
-"""What each kind of statement says in the log of a real PostgreSQL: intervals without holes, every change named (T1)."""
+"""What each kind of statement says in the log of a real PostgreSQL: whole intervals, every change named (T1)."""
 
 import asyncio
 import io
@@ -47,8 +47,9 @@ async def test_rows_arrive_as_the_contract_describes_them(log: Log) -> None:
         "BEGIN;"
         "INSERT INTO task_session_turns (id, task_session_id, task_id, started_at, route_generation, metadata) "
         "VALUES ('turn', 's1', 't', '2026-01-02 03:04:05.600+02', 7, '{\"a\": [1]}');"
-        "INSERT INTO task_session_messages (id, task_session_id, task_id, author_type, content, requests_input, turn_id, metadata,"
-        " created_at) VALUES ('m', 's1', 't', 'user', E'line\\n\"quoted\" ü', true, 'turn', 'null', '2026-01-02T00:00:00Z');"
+        "INSERT INTO task_session_messages (id, task_session_id, task_id, author_type, content, requests_input,"
+        " turn_id, metadata, created_at) VALUES ('m', 's1', 't', 'user', E'line\\n\"quoted\" ü', true, 'turn', 'null',"
+        " '2026-01-02T00:00:00Z');"
         "COMMIT"
     )
     [receipt] = receipts_of(transaction)
@@ -70,7 +71,8 @@ async def test_a_rollback_says_nothing(log: Log) -> None:
 
 async def test_only_what_survives_a_savepoint_is_said(log: Log) -> None:
     transaction = await log.change(
-        f"BEGIN; {insert('a')}; SAVEPOINT p; {insert('b')}; {insert('z', session_id='s2')}; ROLLBACK TO p; {insert('c')}; COMMIT"
+        f"BEGIN; {insert('a')}; SAVEPOINT p; {insert('b')}; {insert('z', session_id='s2')}; ROLLBACK TO p;"
+        f"{insert('c')}; COMMIT"
     )
     assert intervals(transaction) == {"s1": (1, 3)}
     assert said(transaction, "s1") == [("upsert", "a"), ("upsert", "c")]

@@ -1,0 +1,13 @@
+INSERT INTO workspaces (id) VALUES ('w');
+INSERT INTO tasks (id, workspace_id) VALUES ('t', 'w'), ('u', 'w');
+INSERT INTO task_sessions (id, task_id) VALUES ('s1', 't'), ('s2', 't');
+INSERT INTO task_session_turns (id, task_session_id, task_id, started_at, metadata) VALUES ('turn', 's1', 't', '2026-01-02 03:04:05.678901+02', '');
+INSERT INTO task_session_messages (id, task_session_id, task_id, turn_id, author_type, content, metadata, created_at) VALUES ('m1', 's1', 't', 'turn', 'user', 'ünïcode "quoted"', '{"n": 1.5, "list": [null]}', '2026-01-02T03:04:05Z'), ('m2', 's1', 't', 'turn', 'agent', '', 'null', '2026-01-02T03:04:06Z');
+INSERT INTO task_session_messages (id, task_session_id, task_id, author_type, content, created_at) SELECT 'large', 's1', 't', 'agent', string_agg(md5(n::text), ''), '2026-01-02T03:04:07Z' FROM generate_series(1, 300) n;
+UPDATE task_session_messages SET metadata = '[1]' WHERE id = 'large';
+UPDATE task_session_messages SET task_id = 'u', task_session_id = 's2' WHERE id = 'm2';
+UPDATE conversation.epoch SET heartbeat_at = '2026-01-02T03:04:08Z';
+DELETE FROM task_session_messages WHERE id = 'm1';
+TRUNCATE task_session_turns;
+SELECT conversation.mint_epoch('recorded');
+DELETE FROM task_sessions WHERE id = 's1';
