@@ -217,18 +217,19 @@ class _Stack:
                 aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2)) as session,
                 session.get(url) as answer,
             ):
-                if answer.status == 200:
-                    return True
-                body = await answer.json(content_type=None)
+                if answer.status != 200:
+                    return False
+                body = await answer.json()
         except (aiohttp.ClientError, TimeoutError, ValueError):
             return False
-        if not isinstance(body, dict) or body.get("status") != "degraded":
-            return False
-        complaint = f"{label} is degraded: {body.get('reason', 'its lines say why')}"
+        if isinstance(body, dict) and body.get("status") == "degraded":
+            self._complain(f"{label} is degraded: {'; '.join(map(str, body.get('reasons', {}).values()))}")
+        return True
+
+    def _complain(self, complaint: str) -> None:
         if complaint not in self._complaints:
             self._complaints.add(complaint)
             self._log.warning(complaint)
-        return True
 
     def _on_change(self, processes: tuple[ProcessState, ...]) -> None:
         if self._announced is not None:

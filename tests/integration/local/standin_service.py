@@ -15,8 +15,11 @@ class Ready(BaseHTTPRequestHandler):
     degraded = False
 
     def do_GET(self) -> None:
-        body = {"status": "degraded", "reason": "set wal_level"} if self.degraded else {"status": "ready"}
-        self.send_response(503 if self.degraded else 200)
+        body = (
+            {"status": "degraded", "reasons": {"degraded": "set wal_level"}} if self.degraded else {"status": "ready"}
+        )
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
         self.end_headers()
         self.wfile.write(json.dumps(body).encode())
 
