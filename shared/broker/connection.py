@@ -1,5 +1,6 @@
 """Connections to Redis."""
 
+import asyncio
 import socket
 
 from pydantic import SecretStr
@@ -35,3 +36,14 @@ def connect(url: SecretStr) -> Redis:
         retry=Retry(NoBackoff(), 0),
     )
     return client
+
+
+def stop_if_cancelled() -> None:
+    """Raises CancelledError in a task that was cancelled and goes on regardless.
+
+    A cancellation that meets redis-py between a reply and its next read can be lost there: a loop over such reads asks
+    at every turn, or it would outlive its owner.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from shared.broker.connection import BROKER_ERRORS, connect
+from shared.broker.connection import BROKER_ERRORS, connect, stop_if_cancelled
 from shared.broker.cursor import last_id, resumed
 
 logger = logging.getLogger(__name__)
@@ -54,6 +54,7 @@ class GroupGuard:
         try:
             await self._broker.connect()
             while True:
+                stop_if_cancelled()
                 await self._look()
                 await asyncio.sleep(WATCH_SECONDS)
         finally:

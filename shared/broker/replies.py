@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from pydantic import TypeAdapter
 from redis.asyncio import Redis
 
-from shared.broker.connection import BROKER_ERRORS, RETRY_SECONDS
+from shared.broker.connection import BROKER_ERRORS, RETRY_SECONDS, stop_if_cancelled
 from shared.broker.cursor import START, last_id, read_after, resumed
 from shared.contracts import streams
 from shared.contracts.base import Contract
@@ -70,6 +70,7 @@ class ReplyInbox:
         """Reads until it is cancelled."""
         connected = True
         while True:
+            stop_if_cancelled()
             try:
                 if not connected:
                     await self._resume()
