@@ -1,7 +1,6 @@
 """The command `kandev-conversation`: what it offers, and how every part of it ends."""
 
 import importlib
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +12,6 @@ from cli.errors import CANNOT, CommandFailed
 
 INTERRUPTED = 130
 """Exit code after ctrl-c, as shells use it."""
-_NO_READER = 141
-"""Exit code when whoever read the output has gone, as shells report SIGPIPE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +98,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _outcome(arguments: list[str] | None) -> int:
     try:
         code = kandev_conversation.main(arguments, prog_name="kandev-conversation", standalone_mode=False)
-        sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -111,10 +107,6 @@ def _outcome(arguments: list[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("Stopped.", err=True)
         return INTERRUPTED
-    except BrokenPipeError:
-        # The interpreter flushes standard output once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _NO_READER
     return code if isinstance(code, int) else 0
 
 

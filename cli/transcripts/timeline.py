@@ -19,12 +19,12 @@ FEWEST_PORTIONS = 4
 
 
 class Moment(IntEnum):
-    """What happens; the order of what happens at one time."""
+    """What happens; the order of what happens at one time in one turn."""
 
-    SAYS = 0
-    RESULT = 1
-    COMPLETES = 2
-    PROMPTS = 3
+    PROMPTS = 0
+    SAYS = 1
+    RESULT = 2
+    COMPLETES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +39,23 @@ class Step:
 
 def timeline(session: PlannedSession, max_gap: float) -> tuple[Step, ...]:
     """All steps in order; a pause longer than `max_gap` seconds is cut to it."""
-    happened: list[tuple[int, Moment, PlannedMessage | None, PlannedTurn | None]] = [
-        (turn.completed_at, Moment.COMPLETES, None, turn) for turn in session.turns
+    # A turn without work ends when it starts, and may end when the next one starts: its number puts both in order.
+    happened: list[tuple[int, int, Moment, PlannedMessage | None, PlannedTurn | None]] = [
+        (turn.completed_at, number, Moment.COMPLETES, None, turn) for number, turn in enumerate(session.turns)
     ]
     for message in session.messages:
+        number = -1 if message.turn is None else message.turn
         if message.author == "user" and message.turn is not None:
-            happened.append((message.created_at, Moment.PROMPTS, message, session.turns[message.turn]))
+            happened.append((message.created_at, number, Moment.PROMPTS, message, session.turns[message.turn]))
         else:
-            happened.append((message.created_at, Moment.SAYS, message, None))
+            happened.append((message.created_at, number, Moment.SAYS, message, None))
         if message.result is not None:
-            happened.append((message.ended_at, Moment.RESULT, message, None))
-    happened.sort(key=lambda one: one[:2])
+            happened.append((message.ended_at, number, Moment.RESULT, message, None))
+    happened.sort(key=lambda one: one[:3])
     pauses = [min((later[0] - earlier[0]) / MICROSECONDS, max_gap) for earlier, later in pairwise(happened)]
     return tuple(
         Step(moment, pause, message, turn)
-        for (_, moment, message, turn), pause in zip(happened, [*pauses, 0.0], strict=False)
+        for (_, _, moment, message, turn), pause in zip(happened, [*pauses, 0.0], strict=False)
     )
 
 
