@@ -9,10 +9,9 @@ from typing import Literal, Protocol
 import click
 from rich.live import Live
 
-from cli.errors import CommandFailed
 from cli.tail_lines import AppendedLines, JsonLines
 from cli.tail_screen import Screen
-from cli.target import target_url
+from cli.target import not_reached, target_url
 from client.connection import Connection, ConnectionFailed
 from client.events import CloseReason
 from client.follower import Follower
@@ -68,7 +67,7 @@ def tail(
         try:
             reason = asyncio.run(follow(target_url(url), session, scope_filter, limit, view))
         except ConnectionFailed as error:
-            raise CommandFailed(f"{error}. Start it (kandev-conversation up), or name it with --url.") from error
+            raise not_reached(error) from error
     raise SystemExit(_ended(session, reason))
 
 

@@ -3,10 +3,19 @@
 import os
 from pathlib import Path
 
+from cli.errors import CommandFailed
+from client.connection import ConnectionFailed
 from deploy.local.running import running_stack
 
 URL_VARIABLE = "KANDEV_URL"
 DEFAULT_URL = "http://127.0.0.1:8080"
+
+
+def not_reached(error: ConnectionFailed) -> CommandFailed:
+    """What a command says when it cannot follow anything at its URL."""
+    if error.unauthenticated:
+        return CommandFailed(f"{error}. Its host name or identity is not one that the gateway accepts.")
+    return CommandFailed(f"{error}. Start it (kandev-conversation up), or name it with --url.")
 
 
 def target_url(given: str | None = None) -> str:

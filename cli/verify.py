@@ -8,7 +8,7 @@ import click
 import orjson
 
 from cli.errors import CommandFailed
-from cli.target import target_url
+from cli.target import not_reached, target_url
 from client.comparison import Comparison, Outcome, compare
 from client.connection import Connection, ConnectionFailed
 from client.events import CloseReason
@@ -71,7 +71,7 @@ def verify(sessions: tuple[str, ...], seconds: float, url: str | None, as_json: 
     try:
         reports = asyncio.run(follow_and_compare(target_url(url), sessions, seconds))
     except ConnectionFailed as error:
-        raise CommandFailed(f"{error}. Start it (kandev-conversation up), or name it with --url.") from error
+        raise not_reached(error) from error
     for report in reports:
         click.echo(as_line(report) if as_json else as_text(report))
     raise SystemExit(0 if all(report.good for report in reports) else 1)

@@ -27,6 +27,9 @@ together.
 HEARTBEAT = 10.0
 """Seconds between pings. A gateway that leaves one unanswered for half as long counts as lost."""
 
+CLOSING = aiohttp.ClientWSTimeout(ws_close=1.0)
+"""How long a close waits for the gateway's own, in seconds."""
+
 ANSWER_SECONDS = 10.0
 """Seconds until a request without an answer counts as failed."""
 
@@ -40,10 +43,14 @@ first.
 
 
 class ConnectionFailed(Exception):  # noqa: N818 - names what happened
-    """Nothing that can be used answers at the URL. `unauthenticated`: the gateway does, and wants an identity."""
+    """Nothing that can be used answers at the URL. `unauthenticated`: a gateway does, and refuses this identity."""
 
     def __init__(self, url: str, reason: str, *, unauthenticated: bool = False) -> None:
-        super().__init__(f"no gateway answers at {url}: {reason}")
+        super().__init__(
+            f"the gateway at {url} refuses this client: {reason}"
+            if unauthenticated
+            else f"no gateway answers at {url}: {reason}"
+        )
         self.unauthenticated = unauthenticated
 
 
@@ -63,6 +70,9 @@ class Listener(Protocol):
 
     def removed(self) -> None:
         """This follower's session was removed."""
+
+    def refused(self) -> None:
+        """The gateway no longer accepts this identity: the connection does not come back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +124,15 @@ class Connection:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        failures: list[Exception] = []
         if self._running is not None:
             self._running.cancel()
-            await asyncio.gather(self._running, *self._sending, return_exceptions=True)
+            results = await asyncio.gather(self._running, *self._sending, return_exceptions=True)
+            failures = [result for result in results if isinstance(result, Exception)]
         if self._session is not None:
             await self._session.close()
+        if failures and error is None:
+            raise failures[0]
 
     @property
     def open(self) -> bool:
@@ -182,7 +196,7 @@ class Connection:
         try:
             return await asyncio.wait_for(
                 self._session.ws_connect(
-                    self.url + "/ws", heartbeat=self._heartbeat, max_msg_size=MAX_MESSAGE_BYTES, compress=0
+                    self.url + "/ws", heartbeat=self._heartbeat, timeout=CLOSING, max_msg_size=MAX_MESSAGE_BYTES
                 ),
                 ANSWER_SECONDS,
             )
@@ -193,17 +207,24 @@ class Connection:
             raise ConnectionFailed(self.url, type(error).__name__) from error
 
     async def _run(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        clock = asyncio.get_running_loop().time
         bound = FIRST_DELAY
         current: aiohttp.ClientWebSocketResponse | None = socket
         while True:
             if current is not None:
-                bound = FIRST_DELAY
+                began = clock()
                 await self._serve(current)
+                # A gateway that takes connections and drops them at once is no better than one that takes none.
+                bound = FIRST_DELAY if clock() - began > LONGEST_DELAY else bound
             await asyncio.sleep(self.chance() * bound)
             bound = min(2 * bound, LONGEST_DELAY)
             try:
                 current = await self._open()
             except ConnectionFailed as error:
+                if error.unauthenticated:
+                    for entry in tuple(self._listeners.values()):
+                        entry.listener.refused()
+                    return
                 current = None
                 log.debug("reconnect: %s", error)
 

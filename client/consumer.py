@@ -24,6 +24,7 @@ from client.events import (
     Disconnected,
     Event,
     FrameReceived,
+    IdentityRefused,
     LoadMore,
     MessagesRead,
     PageFailed,
@@ -74,8 +75,8 @@ def step(state: State, event: Event, moment: Moment) -> Step:
             following = _received(state, event, moment)
         case MessagesRead() | TurnsRead() | PageFailed():
             following = _answered(state, event, moment)
-        case SessionRemoved():
-            following = close(state, CloseReason.REMOVED)
+        case SessionRemoved() | IdentityRefused():
+            following = close(state, _reason(event))
         case LoadMore():
             following = _load_more(state, moment)
         case Tick():
@@ -83,6 +84,10 @@ def step(state: State, event: Event, moment: Moment) -> Step:
         case _:
             assert_never(event)
     return following
+
+
+def _reason(event: SessionRemoved | IdentityRefused) -> CloseReason:
+    return CloseReason.REMOVED if isinstance(event, SessionRemoved) else CloseReason.UNAUTHENTICATED
 
 
 def _connected(state: State, moment: Moment) -> Step:

@@ -87,6 +87,11 @@ class SessionRemoved:
 
 
 @dataclass(frozen=True, slots=True)
+class IdentityRefused:
+    """The gateway refuses the connection for want of an identity that it accepts, and would again."""
+
+
+@dataclass(frozen=True, slots=True)
 class LoadMore:
     """The reader wants the page of messages below the loaded range."""
 
@@ -106,6 +111,7 @@ Event = (
     | TurnsRead
     | PageFailed
     | SessionRemoved
+    | IdentityRefused
     | LoadMore
     | Tick
 )

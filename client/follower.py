@@ -19,6 +19,7 @@ from client.events import (
     Effect,
     Event,
     FrameReceived,
+    IdentityRefused,
     LoadEnded,
     LoadMore,
     MessagesRead,
@@ -157,6 +158,10 @@ class Follower:
     def removed(self) -> None:
         """The session was removed."""
         self._feed(SessionRemoved())
+
+    def refused(self) -> None:
+        """The gateway wants an identity that it accepts."""
+        self._feed(IdentityRefused())
 
     # Steps
 

@@ -224,6 +224,21 @@ async def test_the_observer_sees_rows_change(server: WireServer, connection: Con
     assert seen == [("m1", True), ("m2", True), ("m1", False)]
 
 
+async def test_an_identity_that_is_no_longer_accepted_ends_what_is_followed(
+    server: WireServer, connection: Connection
+) -> None:
+    async with Follower(connection, SESSION) as follower:
+        await follower.wait_until(live_at(0))
+        server.unauthenticated = True
+        await server.sever()
+        state = await follower.wait_until(lambda state: state.closed is not None)
+        assert state.closed is CloseReason.UNAUTHENTICATED
+    with pytest.raises(ConnectionFailed) as refused:
+        async with Connection(server.url):
+            pass
+    assert refused.value.unauthenticated
+
+
 async def test_nothing_answers() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

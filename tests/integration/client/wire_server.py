@@ -25,6 +25,7 @@ class WireServer:
         self.before_page: Callable[[], Awaitable[None]] | None = None
         self.refuse_with: tuple[str, bool] | None = None
         self.losing = False
+        self.unauthenticated = False
         self.falsify: str | None = None
         self.pages_read = 0
         self.mute = False
@@ -121,6 +122,8 @@ class WireServer:
         await socket.send_str(orjson.dumps(message).decode())
 
     async def _websocket(self, request: web.Request) -> web.WebSocketResponse:
+        if self.unauthenticated:
+            raise web.HTTPUnauthorized
         socket = web.WebSocketResponse(autoping=not self.mute)
         await socket.prepare(request)
         self.sockets.append(socket)

@@ -10,6 +10,7 @@ from client.events import (
     Close,
     CloseReason,
     FrameReceived,
+    IdentityRefused,
     LoadEnded,
     LoadMore,
     MessagesRead,
@@ -776,6 +777,12 @@ class TestC7SubscriptionsAndSpread:
 
 
 class TestPagesThatDoNotCome:
+    def test_a_connection_that_wants_an_identity_ends_the_scope(self, world: World) -> None:
+        world.disconnect()
+        world.feed(IdentityRefused())
+        assert world.state.closed is CloseReason.UNAUTHENTICATED
+        assert ids(world) == ["m1"]
+
     @pytest.mark.parametrize(("status", "reason"), [(401, "unauthenticated"), (403, "unauthenticated")])
     def test_no_identity(self, world: World, status: int, reason: str) -> None:
         world.feed(frame(6, 7))
