@@ -179,19 +179,30 @@ async def test_an_entry_that_is_no_command_is_refused_where_its_asker_can_be_tol
         await asker.ask(message("m"))
 
 
-async def test_commands_go_on_after_a_flush_whoever_makes_the_group_again(
-    asker: Asker, redis_url: str, source: Source
-) -> None:
+async def test_commands_go_on_after_a_flush(asker: Asker, redis_url: str, source: Source) -> None:
     async with serving(redis_url, source) as first, serving(redis_url, source) as second:
         for number in range(3):
             await asker.client.flushall()
             await asker.ask(message(f"m{number}"))
+        await until(lambda: both_read(asker, first.consumer, second.consumer))
 
-            async def both_read() -> bool:
-                await asker.ask(message(f"m{number}"))  # noqa: B023 - awaited before the next round
-                return set(await asker.consumers()) == {first.consumer, second.consumer}
 
-            await until(both_read)
+async def both_read(asker: Asker, *names: str) -> bool:
+    return set(await asker.consumers()) == set(names)
+
+
+async def test_commands_go_on_when_another_process_made_the_lost_group_again(
+    asker: Asker, redis_url: str, source: Source
+) -> None:
+    async with serving(redis_url, source):
+        for number in range(3):
+            await asker.ask(message(f"m{number}"))
+            # One after the other, as two processes would: the waiting read fails in between.
+            pipeline = asker.client.pipeline(transaction=False)
+            pipeline.xgroup_destroy(COMMANDS, REVISION_GROUP)
+            pipeline.xgroup_create(COMMANDS, REVISION_GROUP, id="0")
+            await pipeline.execute()
+        await asker.ask(message("m"))
 
 
 async def test_commands_go_on_after_redis_was_killed_and_started(redis_server: RedisServer, source: Source) -> None:
