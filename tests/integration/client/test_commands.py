@@ -59,6 +59,37 @@ async def test_tail_appends_lines_until_it_is_interrupted(server: WireServer) ->
         assert await process.wait() == 0
 
 
+async def test_tail_draws_a_screen_on_a_terminal(server: WireServer) -> None:
+    await server.put(message("m1", 1, "first"))
+    ours, theirs = os.openpty()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "cli.main", "tail", SESSION, "--url", server.url),
+        stdout=theirs,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "20"},
+    )
+    os.close(theirs)
+    try:
+        await drawn(ours, b"live  revision 1")
+        await server.put(message("m2", 2, "second"))
+        await drawn(ours, b"second")
+        process.send_signal(signal.SIGINT)
+        _, err = await process.communicate()
+        assert (process.returncode, err) == (0, b"")
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        os.close(ours)
+
+
+async def drawn(terminal: int, text: bytes) -> None:
+    seen = b""
+    async with asyncio.timeout(20):
+        while text not in seen:
+            seen += await asyncio.to_thread(os.read, terminal, 65536)
+
+
 async def test_tail_writes_json_for_programs_and_ends_with_the_session(server: WireServer) -> None:
     await server.put(message("m1", 1), message("m2", 2, author="agent"), turn("t1", 1))
     async with command("tail", SESSION, "--url", server.url, "--json", "--author", "user") as process:
