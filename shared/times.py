@@ -25,7 +25,7 @@ def parse_time(text: str) -> datetime:
     """
     if "T" not in text.upper():
         raise ValueError("a time is written as in 2026-01-31T12:00:00Z")
-    moment = datetime.fromisoformat(text)
+    moment = datetime.fromisoformat(text.upper())
     if moment.tzinfo is None:
         raise ValueError("a time needs a zone, as in 2026-01-31T12:00:00Z")
     return moment.astimezone(UTC)

@@ -14,6 +14,9 @@ class Contract(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True, ser_json_inf_nan="null")
 
 
+DISCREET = ConfigDict(hide_input_in_errors=True)
+"""For adapters of unions: the outermost schema decides what an error shows, and a union has no configuration."""
+
 Id = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]+$")]
 """An identifier made by a client: 1 to 255 characters, none of them a control character (PostgreSQL stores no NUL)."""
 

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, TypeAdapter, model_validator
 
-from shared.contracts.base import Contract, Id, Timestamp
+from shared.contracts.base import DISCREET, Contract, Id, Timestamp
 from shared.contracts.identity import Identity
 from shared.contracts.replies import Envelope
 from shared.contracts.rows import AuthorType
@@ -155,6 +155,9 @@ Command = Annotated[
     | CompleteTurn,
     Field(discriminator="kind"),
 ]
+
+COMMAND: TypeAdapter[Command] = TypeAdapter(Command, config=DISCREET)
+"""Parses a command."""
 
 
 class CommandRequest(Envelope):

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from shared.contracts.base import Contract, Timestamp
+from shared.contracts.base import DISCREET, Contract, Timestamp
 from shared.contracts.rows import AuthorType, Entity, MessageRow, TurnRow
 
 
@@ -79,7 +79,7 @@ class EpochReceipt(Contract):
 
 
 Receipt = Annotated[ChangeReceipt | RemovedReceipt | ResyncReceipt | EpochReceipt, Field(discriminator="kind")]
-RECEIPT: TypeAdapter[Receipt] = TypeAdapter(Receipt)
+RECEIPT: TypeAdapter[Receipt] = TypeAdapter(Receipt, config=DISCREET)
 """Parses a receipt's JSON."""
 
 MAX_OPERATIONS = 256

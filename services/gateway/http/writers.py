@@ -6,15 +6,13 @@ from typing import Any
 import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from services.gateway.http.errors import BadRequest, typed
 from services.gateway.http.keys import CONTROL, IDENTITY, SOURCE
-from shared.contracts.commands import Command, DeleteSession
+from shared.contracts.commands import COMMAND, DeleteSession
 from shared.contracts.control import AccessChanged
 from shared.contracts.errors import RequestFailed, problem
-
-_COMMAND: TypeAdapter[Command] = TypeAdapter(Command)
 
 
 def writer(kind: str, id_field: str | None = None, *, body: bool = True) -> Handler:
@@ -29,7 +27,7 @@ def writer(kind: str, id_field: str | None = None, *, body: bool = True) -> Hand
             fields = await _fields(request) if body else {}
             if id_field is not None and "id" in fields:
                 fields[id_field] = fields.pop("id")
-            command = _COMMAND.validate_python({**fields, **request.match_info, "kind": kind})
+            command = COMMAND.validate_python({**fields, **request.match_info, "kind": kind})
             result = await request.app[SOURCE].command(request[IDENTITY], command)
             if isinstance(command, DeleteSession):
                 await request.app[CONTROL].announce(AccessChanged(session_id=command.session_id))

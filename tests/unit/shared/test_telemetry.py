@@ -1,0 +1,105 @@
+"""Nothing that an exception carries reaches a log line."""
+
+import asyncio
+import gc
+import io
+import json
+import logging
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from shared.contracts.rows import MessageRow
+from shared.settings import Settings
+from shared.telemetry import configure_logging
+
+SECRET = "planted-secret"
+FORMATS: tuple[Literal["text", "json"], ...] = ("text", "json")
+
+logger = logging.getLogger("tests.telemetry")
+
+
+@pytest.fixture(params=FORMATS)
+def lines(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], str]]:
+    """Everything that was logged so far."""
+    written = io.StringIO()
+    monkeypatch.setattr("sys.stderr", written)
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    root.handlers = []
+    configure_logging(Settings(log_format=request.param), "test")
+    yield written.getvalue
+    root.handlers, root.level = handlers, level
+
+
+def fail() -> None:
+    """Fails with a value, and with another behind it."""
+    try:
+        {}[SECRET]
+    except KeyError as error:
+        raise ValueError(f"Failing row contains ({SECRET})") from error
+
+
+def test_an_exception_is_logged_by_type_and_place(lines: Callable[[], str]) -> None:
+    try:
+        fail()
+    except ValueError:
+        logger.exception("it failed")
+    assert SECRET not in lines()
+    assert "it failed" in lines()
+    assert "ValueError at " in lines()
+    assert "test_telemetry.py" in lines()
+    assert "fail" in lines()
+
+
+def test_an_exception_among_the_arguments(lines: Callable[[], str]) -> None:
+    error = ValueError(SECRET)
+    logger.warning("one %s, two %r", error, error)
+    logger.warning("named %(error)s", {"error": error})
+    logger.warning(error)
+    logger.warning("beside it", extra={"cause": error})
+    assert SECRET not in lines()
+    assert "one ValueError" in lines()
+    assert "named ValueError" in lines()
+
+
+def test_a_refused_row(lines: Callable[[], str]) -> None:
+    try:
+        TypeAdapter(MessageRow).validate_python({"id": 7, "content": [SECRET]})
+    except ValidationError:
+        logger.exception("a row cannot be read")
+    assert SECRET not in lines()
+    assert "ValidationError" in lines()
+
+
+async def test_a_task_that_nobody_awaited(lines: Callable[[], str]) -> None:
+    """The event loop's own lines show the task, and in it the exception."""
+
+    async def work() -> None:
+        raise ValueError(SECRET)
+
+    task = asyncio.ensure_future(work())
+    await asyncio.wait([task])
+    del task
+    gc.collect()
+    assert "Task exception was never retrieved" in lines()
+    assert SECRET not in lines()
+
+
+def test_ordinary_arguments_are_shown(lines: Callable[[], str]) -> None:
+    logger.info("%d rows of %s", 3, "s", extra={"size": 9})
+    assert "3 rows of s" in lines()
+
+
+def test_lines_for_machines_are_json(monkeypatch: pytest.MonkeyPatch, lines: Callable[[], str]) -> None:
+    try:
+        fail()
+    except ValueError:
+        logger.exception("it failed")
+    if lines().startswith("{"):
+        found = json.loads(lines().splitlines()[-1])
+        assert found["service"] == "test"
+        assert found["level"] == "ERROR"
+        assert found["error"].startswith("ValueError at ")
