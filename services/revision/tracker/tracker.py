@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pydantic import SecretStr
 
 from services.revision.epoch import EpochMissing, mint, read_epoch, settle_epoch
 from services.revision.tracker.assembly import Assembler
+from services.revision.tracker.backoff import Backoff
 from services.revision.tracker.drafts import Transaction
 from services.revision.tracker.filling import Filler
 from services.revision.tracker.leadership import LOST, Leadership
@@ -25,12 +25,6 @@ from services.revision.tracker.ring import Ring
 from services.revision.tracker.stream import ReplicationStream, SlotBlocked, StreamEnded
 
 State: TypeAlias = Literal["starting", "standby", "leading", "degraded"]
-
-LEAST_PAUSE: Final = 0.05
-MOST_PAUSE: Final = 1.0
-"""Bounds of the pause before another attempt, in seconds: doubled each time, half of it random so that replicas do not
-march in step.
-"""
 
 SLOT_SECONDS: Final = 10.0
 """How long one attempt waits for a slot before it starts anew."""
@@ -78,7 +72,7 @@ class Tracker:
 
     async def run(self) -> None:
         """Supervises one session after another: each has its own slot, and a leader's each its own term (T2)."""
-        pause = LEAST_PAUSE
+        backoff = Backoff()
         while True:
             begun = time.monotonic()
             try:
@@ -88,10 +82,7 @@ class Tracker:
             except* (*LOST, psycopg.Error) as group:
                 self._degraded(explain(_first(group)))
             self._publisher.close()
-            if time.monotonic() - begun > MOST_PAUSE:
-                pause = LEAST_PAUSE
-            await asyncio.sleep(pause * random.uniform(0.5, 1))
-            pause = min(2 * pause, MOST_PAUSE)
+            await asyncio.sleep(backoff.after(time.monotonic() - begun))
 
     async def _session(self) -> None:
         control: asyncpg.Connection = await asyncpg.connect(
@@ -129,7 +120,7 @@ class Tracker:
     async def _pump(
         self, control: asyncpg.Connection, stream: ReplicationStream, leadership: Leadership, epoch: str
     ) -> None:
-        ring, filler, trim_at = Ring(), Filler(control), 0.0
+        ring, filler, begin_at, trim_at = Ring(), Filler(control), 0.0, 0.0
         self._become("standby")
         while True:
             transactions = await stream.take(self._patience(leadership))
@@ -140,8 +131,9 @@ class Tracker:
                     ring.add(transaction, time.monotonic())
                 continue
             transactions = [*ring.drain(time.monotonic()), *transactions]
-            if self._publisher.term is None:
+            if self._publisher.term is None and time.monotonic() >= begin_at:
                 await self._publisher.begin(await _next_term(control), epoch)
+                begin_at = time.monotonic() + REDIS_SECONDS
             await self._publish(filler, transactions)
             await self._mint_if_broken(control, transactions)
             if time.monotonic() >= trim_at:
@@ -208,12 +200,17 @@ class Tracker:
 
 async def _seek(leadership: Leadership) -> None:
     """Seeks the lead for as long as the stream lives; a lost lock connection is replaced."""
+    backoff, told = Backoff(), ""
     while True:
+        begun = time.monotonic()
         try:
             await leadership.run()
         except LOST as error:
-            _log.warning("the leadership connection was lost: %s", type(error).__name__)
-        await asyncio.sleep(LEAST_PAUSE * random.uniform(1, 2))
+            reason = explain(error)
+            if reason != told:
+                _log.warning("the leadership connection was lost: %s", reason)
+            told = reason
+        await asyncio.sleep(backoff.after(time.monotonic() - begun))
 
 
 async def _next_term(control: asyncpg.Connection) -> int:

@@ -1,7 +1,7 @@
 """Folding hand-made transactions: what statements in any order must say, and the bounds (T1, T4, R1, R2)."""
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from services.revision.tracker.assembly import Assembler
@@ -246,10 +246,12 @@ def test_an_order_or_a_replica_identity_that_makes_no_sense_is_refused(stream: l
         assembler.feed(last)
 
 
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SESSIONS = ("a", "b", "c")
 STEPS = st.lists(st.tuples(st.sampled_from("wxyz"), st.sampled_from((*SESSIONS, None))), max_size=30)
 
 
+@UNHURRIED
 @given(before=st.dictionaries(st.sampled_from("wxyz"), st.sampled_from(SESSIONS)), steps=STEPS)
 def test_any_walk_of_rows_is_named_exactly(before: dict[str, str], steps: list[tuple[str, str | None]]) -> None:
     """Rows inserted, updated, moved and deleted at random: applied to what was there, the operations give what is

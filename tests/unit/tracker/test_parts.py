@@ -10,6 +10,7 @@ import pytest
 from redis.exceptions import ConnectionError as RedisUnreachable
 
 from services.revision.epoch import STALE, Identity, Recorded, must_mint
+from services.revision.tracker.backoff import LEAST_PAUSE, MOST_PAUSE, Backoff
 from services.revision.tracker.drafts import SessionChange, Transaction
 from services.revision.tracker.filling import PATIENCE_SECONDS, PAUSES, visible
 from services.revision.tracker.prerequisites import explain
@@ -48,6 +49,14 @@ def test_a_ring_keeps_no_more_than_its_bytes() -> None:
     assert ring.size == 8
     ring.add(transaction(9, size=11), now=0)
     assert (ring.size, xids(ring.drain(now=0))) == (0, [])
+
+
+def test_pauses_grow_with_quick_failures_and_start_again_after_a_success() -> None:
+    backoff = Backoff()
+    pauses = [backoff.after(0) for _ in range(10)]
+    ceilings = [min(LEAST_PAUSE * 2**attempt, MOST_PAUSE) for attempt in range(10)]
+    assert all(ceiling / 2 <= pause <= ceiling for pause, ceiling in zip(pauses, ceilings, strict=True))
+    assert backoff.after(MOST_PAUSE + 1) <= LEAST_PAUSE
 
 
 @pytest.mark.parametrize(

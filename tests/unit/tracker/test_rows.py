@@ -5,7 +5,7 @@ it.
 from typing import get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from services.revision.tracker.pgoutput import UNCHANGED, Value, Values
@@ -13,6 +13,7 @@ from services.revision.tracker.rows import RowError, document
 from shared.contracts.rows import Entity, MessageRow, TurnRow
 from tests.unit.tracker import wire
 
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
 MOMENTS = st.datetimes().map(lambda moment: f"{moment.isoformat(sep=' ')}+00".encode())
 
@@ -21,6 +22,7 @@ def columns(oid: int, row: Values, **other: Value) -> dict[str, Value]:
     return {**dict(zip(wire.COLUMNS[oid][2], row, strict=True)), **other}
 
 
+@UNHURRIED
 @given(content=TEXT, at=MOMENTS, author=st.sampled_from([b"user", b"agent"]), turn=st.none() | st.just(b"turn"))
 def test_a_message_document_is_its_contract(content: str, at: bytes, author: bytes, turn: bytes | None) -> None:
     row = columns(
@@ -31,6 +33,7 @@ def test_a_message_document_is_its_contract(content: str, at: bytes, author: byt
     assert made["content"] == content
 
 
+@UNHURRIED
 @given(done=st.none() | MOMENTS, generation=st.none() | st.integers(0, 2**31), profile=st.none() | TEXT)
 def test_a_turn_document_is_its_contract(done: bytes | None, generation: int | None, profile: str | None) -> None:
     row = columns(
