@@ -15,6 +15,7 @@ from deploy.local.postgres import PostgresServer
 from deploy.local.redis import RedisServer
 from services.revision.schema.migrate import migrate
 from services.revision.tracker.leadership import LOCK_KEY
+from services.revision.tracker.pgoutput import Decoder, Message
 from shared.contracts.receipts import EpochReceipt, ResyncReceipt
 from tests.integration.tracker.conftest import SEED
 from tests.integration.tracker.log import eventually
@@ -168,6 +169,33 @@ async def test_a_leader_without_its_lock_stops_publishing_and_begins_a_new_term(
         await taker.close()
         assert await leads(tracker) > first
         await streams.reached("s1", 2)
+        assert_begun((await streams.terms())[await leads(tracker)])
+
+
+async def test_a_message_that_cannot_be_decoded_costs_the_slot_and_no_more(
+    database_url: str, redis_url: str, writer: asyncpg.Connection, streams: Published, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decode, spoilt = Decoder.decode, asyncio.Event()
+
+    def spoil(decoder: Decoder, message: bytes) -> Message | None:
+        """Cuts the next insert short, as a broken link would."""
+        if message[:1] == b"I" and not spoilt.is_set():
+            spoilt.set()
+            return decode(decoder, message[:-1])
+        return decode(decoder, message)
+
+    async with tracking(database_url, redis_url) as tracker:
+        first = await leads(tracker)
+        monkeypatch.setattr(Decoder, "decode", spoil)
+        await writer.execute(TURN, "s1")
+
+        async def anew() -> bool:
+            return (tracker.status.term or 0) > first
+
+        await eventually(anew)
+        await writer.execute(TURN, "s1")
+        await streams.reached("s1", 3)
+        assert await streams.intervals("s1") == [(2, 3)]
         assert_begun((await streams.terms())[await leads(tracker)])
 
 
