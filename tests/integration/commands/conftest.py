@@ -68,5 +68,6 @@ async def source(database_url: str) -> AsyncIterator[Source]:
     await source.do(CreateTask(task_id="t", workspace_id="w", title="T"))
     await source.do(CreateSession(session_id="s", task_id="t"))
     yield source
-    await boundary.close()
-    await pool.close()
+    async with asyncio.timeout(PATIENCE):
+        await boundary.close()
+        await pool.close()

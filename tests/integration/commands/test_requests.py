@@ -104,8 +104,9 @@ async def serving(url: str, source: Source, claim_after_ms: int = 10_000) -> Asy
         yield requests
     finally:
         running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        await boundary.close()
+        async with asyncio.timeout(2 * PATIENCE):
+            await asyncio.gather(running, return_exceptions=True)
+            await boundary.close()
 
 
 @pytest_asyncio.fixture
