@@ -41,7 +41,7 @@ DRAIN: Final = 500
 FEEDBACK_SECONDS: Final = 1.0
 """Feedback goes out this often, idle or not, read or paused: well below any sensible `wal_sender_timeout`."""
 
-SILENCE_SECONDS: Final = 15.0
+SILENCE_SECONDS: Final = 30.0
 """Each feedback asks for an answer; a server that gives none for so long is taken for lost."""
 
 REPORT_SECONDS: Final = 1.0
@@ -81,6 +81,7 @@ class ReplicationStream:
         self._wake = asyncio.Event()
         self._failure: Exception | None = None
         self._reading = False
+        self._watched = -1
         self._received = 0
         self._heard = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -177,14 +178,17 @@ class ReplicationStream:
     def _resume(self) -> None:
         loop = asyncio.get_running_loop()
         self._reading = True
-        loop.add_reader(self._pg.socket, self._on_readable)
+        self._watched = self._pg.socket
+        loop.add_reader(self._watched, self._on_readable)
         # libpq may hold messages already, of which the socket says nothing more.
         loop.call_soon(self._on_readable)
 
     def _pause(self) -> None:
         if self._reading:
             self._reading = False
-            asyncio.get_running_loop().remove_reader(self._pg.socket)
+            # Not asked of libpq again: after a loss it no longer knows, and a descriptor that stays with the loop would
+            # deafen the next socket that gets its number.
+            asyncio.get_running_loop().remove_reader(self._watched)
 
     def _on_readable(self) -> None:
         if not self._reading:

@@ -2,9 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 import asyncpg
 
@@ -12,8 +10,6 @@ from services.revision.tracker.drafts import DraftOperation, SessionChange, Tran
 from services.revision.tracker.receipts import encode
 from services.revision.tracker.stream import ReplicationStream
 from shared.contracts.receipts import RECEIPT, Receipt
-
-T = TypeVar("T")
 
 FENCE = "INSERT INTO task_session_turns (id, task_session_id, task_id) VALUES ($1, 'fence', 't')"
 
@@ -88,12 +84,3 @@ def content_of(operation: DraftOperation) -> object:
     """The content that an upsert carries."""
     assert operation.image is not None
     return dict(zip(operation.image.names, operation.image.values, strict=True))["content"]
-
-
-async def eventually(condition: Callable[[], Awaitable[T]], seconds: float = 30) -> T:
-    """The first truthy answer; fails after `seconds`."""
-    async with asyncio.timeout(seconds):
-        while True:
-            if answer := await condition():
-                return answer
-            await asyncio.sleep(0.01)

@@ -14,7 +14,7 @@ from shared.broker.connection import BROKER_ERRORS, connect
 from shared.broker.receipts import ReceiptWriter
 from shared.contracts import streams
 from shared.contracts.receipts import RECEIPT, ChangeReceipt, Receipt, RemovedReceipt
-from tests.integration.tracker.log import eventually
+from tests.support.waiting import eventually
 
 PARTITIONS = 8
 

@@ -13,8 +13,8 @@ from deploy.local import postgres
 from deploy.local.postgres import PostgresServer
 from services.revision.schema.migrate import migrate
 from services.revision.tracker.tracker import Tracker
-from tests.integration.tracker.log import eventually
 from tests.integration.tracker.streams import leads, tracking
+from tests.support.waiting import eventually
 
 
 async def says(tracker: Tracker, part: str) -> None:

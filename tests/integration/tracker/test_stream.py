@@ -10,7 +10,8 @@ from services.revision.tracker import stream as module
 from services.revision.tracker.assembly import Assembler
 from services.revision.tracker.prerequisites import blockers
 from services.revision.tracker.stream import ReplicationStream, StreamEnded
-from tests.integration.tracker.log import Log, eventually, intervals
+from tests.integration.tracker.log import Log, intervals
+from tests.support.waiting import eventually
 
 SLOTS = "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()"
 MINT = "SELECT conversation.mint_epoch('test')"

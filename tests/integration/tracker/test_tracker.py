@@ -18,7 +18,6 @@ from services.revision.tracker.leadership import LOCK_KEY
 from services.revision.tracker.pgoutput import Decoder, Message
 from shared.contracts.receipts import EpochReceipt, ResyncReceipt
 from tests.integration.tracker.conftest import SEED
-from tests.integration.tracker.log import eventually
 from tests.integration.tracker.streams import (
     PARTITIONS,
     Entry,
@@ -28,6 +27,7 @@ from tests.integration.tracker.streams import (
     stands_by,
     tracking,
 )
+from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[3]
 TURN = "INSERT INTO task_session_turns (id, task_session_id, task_id) VALUES (gen_random_uuid()::text, $1, 't')"
