@@ -60,6 +60,12 @@ TABLES: dict[Entity, Table] = {
 }
 
 
+ORDER_ID = '{}.id COLLATE "C"'
+"""Ids in the order of their bytes, which every client can compute; a database's own collation differs from server to
+server. The keyset indexes are made in this order.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What of a page's query decides its statement's text; everything else is a parameter.
@@ -182,7 +188,7 @@ def _side(table: Table, filters: Sequence[str], bound: str, rows: int, *, newer:
     direction = "ASC" if newer else "DESC"
     predicates = ["m.task_session_id = $1", "head.session_id IS NOT NULL", *filters]
     if bound:
-        predicates.append(f"(m.{table.time}, m.id) {bound}")
+        predicates.append(f"(m.{table.time}, {ORDER_ID.format('m')}) {bound}")
     weight = " + ".join(f"coalesce(octet_length(m.{text}), 0)" for text in table.texts)
     columns = ", ".join(f"q.{column}" for column in table.columns)
     texts = ", ".join(f"CASE WHEN q.kept THEN q.{text} END AS {text}" for text in table.texts)
@@ -194,9 +200,10 @@ SELECT {"true" if newer else "false"} AS newer, q.n, q.kept, {columns}, {texts}
                   FROM (SELECT {chosen}, {weight} + {ROW_BYTES} AS weight
                           FROM {table.name} m
                          WHERE {" AND ".join(predicates)}
-                         ORDER BY m.{table.time} {direction}, m.id {direction}
+                         ORDER BY m.{table.time} {direction}, {ORDER_ID.format("m")} {direction}
                          LIMIT ${rows}::integer + 1) p
-                WINDOW walk AS (ORDER BY p.{table.time} {direction}, p.id {direction} ROWS UNBOUNDED PRECEDING)) w
+                WINDOW walk AS (ORDER BY p.{table.time} {direction}, {ORDER_ID.format("p")} {direction}
+                                ROWS UNBOUNDED PRECEDING)) w
          WHERE w.n <= 2 OR w.total - w.weight <= $4::bigint) q"""
 
 

@@ -21,7 +21,7 @@ _CANDIDATES = """
 SELECT m.id, m.turn_id, m.author_type, m.type, m.content, m.created_at
   FROM public.task_session_messages m
  WHERE m.task_session_id = $1 AND (m.content ILIKE $2 ESCAPE '\\' OR m.content LIKE $3)
- ORDER BY m.created_at DESC, m.id DESC
+ ORDER BY m.created_at DESC, m.id COLLATE "C" DESC
 """
 
 

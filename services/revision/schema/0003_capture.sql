@@ -62,31 +62,17 @@ END $$;
 REVOKE ALL ON FUNCTION conversation.advance_revisions(text[]) FROM PUBLIC;
 
 -- The three statement triggers try the usual case first, one session that has its row, in a single statement.
-CREATE OR REPLACE FUNCTION conversation.rows_inserted() RETURNS trigger
+-- Inserts and deletes differ only in which rows there are to look at.
+CREATE OR REPLACE FUNCTION conversation.rows_changed() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     touched text[];
 BEGIN
     UPDATE public.conversation_session_revisions SET revision = revision + 1
-     WHERE session_id = (SELECT min(task_session_id) FROM new_rows HAVING min(task_session_id) = max(task_session_id));
+     WHERE session_id = (
+        SELECT min(task_session_id) FROM changed_rows HAVING min(task_session_id) = max(task_session_id));
     IF NOT FOUND THEN
-        SELECT array_agg(DISTINCT task_session_id) INTO touched FROM new_rows;
-        IF touched IS NOT NULL THEN
-            PERFORM conversation.advance_revisions(touched);
-        END IF;
-    END IF;
-    RETURN NULL;
-END $$;
-
-CREATE OR REPLACE FUNCTION conversation.rows_deleted() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    touched text[];
-BEGIN
-    UPDATE public.conversation_session_revisions SET revision = revision + 1
-     WHERE session_id = (SELECT min(task_session_id) FROM old_rows HAVING min(task_session_id) = max(task_session_id));
-    IF NOT FOUND THEN
-        SELECT array_agg(DISTINCT task_session_id) INTO touched FROM old_rows;
+        SELECT array_agg(DISTINCT task_session_id) INTO touched FROM changed_rows;
         IF touched IS NOT NULL THEN
             PERFORM conversation.advance_revisions(touched);
         END IF;
@@ -275,20 +261,20 @@ CREATE OR REPLACE TRIGGER conversation_message_reassigned
     EXECUTE FUNCTION conversation.message_reassigned();
 
 CREATE OR REPLACE TRIGGER conversation_rows_inserted AFTER INSERT ON public.task_session_messages
-    REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION conversation.rows_inserted();
+    REFERENCING NEW TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION conversation.rows_changed();
 CREATE OR REPLACE TRIGGER conversation_rows_updated AFTER UPDATE ON public.task_session_messages
     REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION conversation.rows_updated();
 CREATE OR REPLACE TRIGGER conversation_rows_deleted AFTER DELETE ON public.task_session_messages
-    REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION conversation.rows_deleted();
+    REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION conversation.rows_changed();
 CREATE OR REPLACE TRIGGER conversation_rows_truncated BEFORE TRUNCATE ON public.task_session_messages
     FOR EACH STATEMENT EXECUTE FUNCTION conversation.rows_truncated();
 
 CREATE OR REPLACE TRIGGER conversation_rows_inserted AFTER INSERT ON public.task_session_turns
-    REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION conversation.rows_inserted();
+    REFERENCING NEW TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION conversation.rows_changed();
 CREATE OR REPLACE TRIGGER conversation_rows_updated AFTER UPDATE ON public.task_session_turns
     REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION conversation.rows_updated();
 CREATE OR REPLACE TRIGGER conversation_rows_deleted AFTER DELETE ON public.task_session_turns
-    REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION conversation.rows_deleted();
+    REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION conversation.rows_changed();
 CREATE OR REPLACE TRIGGER conversation_rows_truncated BEFORE TRUNCATE ON public.task_session_turns
     FOR EACH STATEMENT EXECUTE FUNCTION conversation.rows_truncated();
 

@@ -26,7 +26,7 @@ BEGIN
               FROM public.task_session_messages WHERE task_session_id = session AND author_type = 'user'
             ON CONFLICT (task_session_id) DO UPDATE SET last_seq = greatest(c.last_seq, excluded.last_seq);
             UPDATE public.task_session_messages m SET prompt_seq = r.place
-              FROM (SELECT id, row_number() OVER (ORDER BY created_at, id) AS place
+              FROM (SELECT id, row_number() OVER (ORDER BY created_at, id COLLATE "C") AS place
                       FROM public.task_session_messages
                      WHERE task_session_id = session AND author_type = 'user') r
              WHERE m.id = r.id AND m.prompt_seq = 0;
