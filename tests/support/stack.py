@@ -1,6 +1,7 @@
 """The three services on a real PostgreSQL and Redis: in the process of the test, or as processes that can be killed."""
 
 import asyncio
+import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -111,14 +112,18 @@ class Stack:
         self._listening: dict[Name, tuple[int, int]] = {}
         self._running: dict[Name, _Running] = {}
         self._clients: list[SocketClient] = []
+        self.room = True
+        """Whether the database has a schema and gets a workspace with two tasks."""
         self.pool: asyncpg.Pool
         self.http: aiohttp.ClientSession
 
     async def __aenter__(self) -> Self:
+        logging.getLogger("faststream").setLevel(logging.WARNING)
         self.pool = await asyncpg.create_pool(self.database_url, min_size=1, max_size=16)
         self.http = aiohttp.ClientSession()
         await self.redis.flushdb()
-        await self.pool.execute(ROOM)
+        if self.room:
+            await self.pool.execute(ROOM)
         return self
 
     async def __aexit__(

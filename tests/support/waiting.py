@@ -12,13 +12,15 @@ _LOOK_SECONDS = 0.01
 T = TypeVar("T")
 
 
-async def eventually(look: Callable[[], Awaitable[T]], met: Callable[[T], bool] = bool) -> T:
-    """Looks again and again until what it finds meets the condition. Fails with the last finding."""
-    deadline = asyncio.get_running_loop().time() + PATIENCE
+async def eventually(
+    look: Callable[[], Awaitable[T]], met: Callable[[T], bool] = bool, patience: float = PATIENCE
+) -> T:
+    """Looks again and again until what it finds meets the condition. Fails with the last finding after `patience`."""
+    deadline = asyncio.get_running_loop().time() + patience
     found = await look()
     while not met(found):
         if asyncio.get_running_loop().time() > deadline:
-            raise AssertionError(f"it did not come to that within {PATIENCE:.0f} s; last seen: {found!r:.2000}")
+            raise AssertionError(f"it did not come to that within {patience:.0f} s; last seen: {found!r:.2000}")
         await asyncio.sleep(_LOOK_SECONDS)
         found = await look()
     return found

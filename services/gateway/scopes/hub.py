@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -27,6 +27,8 @@ VISIBILITY_SECONDS = 0.02
 
 RETRY_SECONDS = 0.5
 """Pause before a read that a scope depends on is made again."""
+
+_OPENED = frozenset({Phase.LIVE, Phase.AWAITING_RESET})
 
 
 class Hub:
@@ -252,27 +254,34 @@ class Hub:
         self._confirm(session, receipt)
 
     def _confirm(self, scopes: Iterable[Scope], receipt: RemovedReceipt) -> None:
-        if concerned := _concerned(scopes, receipt):
+        """A removal concerns scopes of its epoch that were told less than its revision (G3). One that is being opened
+        reads for itself whether the session is there.
+        """
+        concerned = {
+            scope: scope.opened_at
+            for scope in scopes
+            if scope.phase in _OPENED and scope.epoch == receipt.epoch and receipt.revision > scope.sent
+        }
+        if concerned:
             self._positions.forget(receipt.session_id)
             self._spawn(self._confirm_gone(receipt, concerned))
 
-    async def _confirm_gone(self, receipt: RemovedReceipt, concerned: Sequence[Scope]) -> None:
+    async def _confirm_gone(self, receipt: RemovedReceipt, concerned: Mapping[Scope, float]) -> None:
         """A read from the primary, begun after the removal, decides: gone ends the scopes, there again resets them.
 
         A session made again starts at the removal's revision or above (R1); below it, the removal is not visible yet.
         """
-        while concerned := _concerned(concerned, receipt):
+        while _still(concerned):
             try:
                 answer = await self._source.check((receipt.session_id,))
             except RequestFailed:
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             revision = answer.revisions.get(receipt.session_id)
-            concerned = _concerned(concerned, receipt)
             if revision is None:
-                self.end(concerned)
+                self.end(_still(concerned))
             elif revision >= receipt.revision or answer.epoch != receipt.epoch:
-                self.reset(concerned)
+                self.reset(_still(concerned))
             else:
                 await asyncio.sleep(VISIBILITY_SECONDS)
                 continue
@@ -290,14 +299,6 @@ class Hub:
             logger.error("a scope's background work failed", exc_info=error)
 
 
-def _concerned(scopes: Iterable[Scope], receipt: RemovedReceipt) -> list[Scope]:
-    """The open scopes that a removal concerns: those of its epoch that were told less than its revision (G3). One that
-    is being opened reads for itself whether the session is there.
-    """
-    return [
-        scope
-        for scope in scopes
-        if scope.phase in {Phase.LIVE, Phase.AWAITING_RESET}
-        and scope.epoch == receipt.epoch
-        and receipt.revision > scope.sent
-    ]
+def _still(concerned: Mapping[Scope, float]) -> list[Scope]:
+    """Those that are still the subscriptions that they were: one that was opened anew has read the session since."""
+    return [scope for scope, opened_at in concerned.items() if scope.phase in _OPENED and scope.opened_at == opened_at]

@@ -1,14 +1,26 @@
-"""The three services on a database of the test's own."""
+"""The three services, on a database of the test's own or of the module's."""
 
 from collections.abc import AsyncIterator
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
+import pytest_asyncio
 
+from tests.conftest import new_database
 from tests.support.stack import Stack
 
 
 @pytest.fixture
 async def stack(database_url: str, redis_url: str) -> AsyncIterator[Stack]:
-    """All three services, ready."""
+    """All three services, ready; a test may do with them what it likes."""
     async with Stack(database_url, redis_url) as stack:
         yield await stack.start_all()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shared_stack(postgres_url: str, migrated_template: str, redis_url: str) -> AsyncIterator[Stack]:
+    """All three services, ready, for a module whose tests keep to sessions of their own and let the services run."""
+    address = urlunsplit(urlsplit(redis_url)._replace(path="/1"))
+    with new_database(postgres_url, template=migrated_template) as url:
+        async with Stack(url, address) as stack:
+            yield await stack.start_all()

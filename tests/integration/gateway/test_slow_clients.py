@@ -1,0 +1,146 @@
+"""Clients that do not read: nobody else waits for them, and they cost a bounded amount of memory."""
+
+import asyncio
+import os
+import socket
+from base64 import b64encode
+from urllib.parse import urlsplit
+
+import orjson
+import pytest
+
+from services.gateway.websocket import outbox
+from tests.support.stack import Stack
+
+LARGE = "x" * 200_000
+
+
+class RawClient:
+    """A WebSocket client that reads only when it is told to."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def open(cls, url: str) -> "RawClient":
+        """Connects with a small receive buffer and completes the handshake."""
+        address = urlsplit(url)
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(connection, (address.hostname, address.port))
+        reader, writer = await asyncio.open_connection(sock=connection, limit=4096)
+        key = b64encode(os.urandom(16)).decode()
+        writer.write(
+            f"GET /ws HTTP/1.1\r\nHost: {address.netloc}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+        )
+        answer = await reader.readuntil(b"\r\n\r\n")
+        assert b" 101 " in answer
+        return cls(reader, writer)
+
+    def send(self, message: object) -> None:
+        """Sends one text message, masked with zeros."""
+        data = orjson.dumps(message)
+        head = (
+            bytes((0x81, 0x80 | len(data))) if len(data) < 126 else bytes((0x81, 0xFE)) + len(data).to_bytes(2, "big")
+        )
+        self.writer.write(head + bytes(4) + data)
+
+    def subscribe(self, session_id: str, scope_id: str) -> None:
+        """Asks for a scope."""
+        payload = {"session_id": session_id, "scope_id": scope_id, "consumer_kind": "core"}
+        self.send({"id": scope_id, "type": "request", "action": "session.conversation.subscribe", "payload": payload})
+
+    async def message(self) -> tuple[int, bytes]:
+        """Opcode and payload of the next frame."""
+        first, second = await self.reader.readexactly(2)
+        length = second & 0x7F
+        if length >= 126:
+            length = int.from_bytes(await self.reader.readexactly(2 if length == 126 else 8), "big")
+        return first & 0x0F, await self.reader.readexactly(length)
+
+    async def read_to_the_end(self) -> None:
+        """Reads until the connection breaks."""
+        while True:
+            await self.message()
+
+    def close(self) -> None:
+        """Drops the connection."""
+        self.writer.close()
+
+
+async def test_others_are_served_and_the_slow_one_is_reset_once_it_reads(stack: Stack) -> None:
+    await stack.session("s")
+    slow = await RawClient.open(stack.url)
+    for number in range(3):
+        slow.subscribe("s", f"slow{number}")
+        await slow.message()
+    client = await stack.connect()
+    await client.subscribe("s")
+    for number in range(40):
+        await stack.add("s", f"m{number}", author="agent", content=LARGE)
+    last = await stack.revision("s")
+    await client.until(lambda: any(int(frame["revision"] or -1) >= last for frame in client.told()))
+    resets: dict[str, int] = {}
+    received = 0
+    while len(resets) < 3:
+        opcode, data = await slow.message()
+        received += len(data)
+        if opcode != 1:
+            continue
+        payload = orjson.loads(data)["payload"]
+        if payload.get("reset"):
+            resets[payload["scope_id"]] = resets.get(payload["scope_id"], 0) + 1
+    assert resets == {"slow0": 1, "slow1": 1, "slow2": 1}
+    assert received < 3 * 40 * len(LARGE), "what could not be sent was dropped, not kept"
+    await stack.add("s", "after")
+    seen: set[str] = set()
+    while len(seen) < 3:
+        opcode, data = await slow.message()
+        if opcode == 1 and b'"after"' in data:
+            seen.add(orjson.loads(data)["payload"]["scope_id"])
+    slow.close()
+
+
+async def test_a_client_that_takes_nothing_is_closed(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "BLOCKED_SECONDS", 0.3)
+    await stack.session("s")
+    slow = await RawClient.open(stack.url)
+    slow.subscribe("s", "slow")
+    client = await stack.connect()
+    await client.subscribe("s")
+    for number in range(60):
+        await stack.add("s", f"m{number}", author="agent", content=LARGE)
+    last = await stack.revision("s")
+    await client.until(lambda: any(int(frame["revision"] or -1) >= last for frame in client.told()))
+    with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+        await slow.read_to_the_end()
+    slow.close()
+    assert not client.closed
+
+
+async def test_a_client_that_asks_and_never_reads_has_to_wait(stack: Stack) -> None:
+    """Its requests stay in its own buffers: the gateway takes no more of them than it could answer."""
+    slow = await RawClient.open(stack.url)
+    request = {"id": "x" * 60_000, "type": "request", "action": "nothing", "payload": {}}
+    sent = 0
+
+    async def send() -> None:
+        nonlocal sent
+        while sent < 2000:
+            slow.send(request)
+            await slow.writer.drain()
+            sent += 1
+
+    sending = asyncio.create_task(send())
+    client = await stack.connect()
+    await stack.session("s")
+    await client.subscribe("s")
+    await client.until(lambda: len([frame for frame in client.frames() if "check" in frame]) >= 2)
+    assert not sending.done()
+    sending.cancel()
+    await asyncio.wait([sending])
+    slow.close()
+    assert sent < 1500
