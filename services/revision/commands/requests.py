@@ -13,7 +13,6 @@ from typing import Any
 from faststream import AckPolicy
 from faststream.exceptions import NackMessage
 from faststream.message import StreamMessage
-from faststream.redis import StreamSub
 from pydantic import SecretStr, TypeAdapter, ValidationError
 from redis.exceptions import ResponseError
 
@@ -21,7 +20,7 @@ from services.revision.commands import consumers
 from services.revision.commands.boundary import WriteBoundary
 from services.revision.commands.transaction import DeadlinePassed
 from shared.broker.connection import BLOCK_MS, BROKER_ERRORS, connect
-from shared.broker.guarded import Group, GroupGuard, open_broker
+from shared.broker.guarded import Group, GroupGuard, Subscription, open_broker
 from shared.broker.replies import ReplyWriter, is_past
 from shared.contracts.base import Contract
 from shared.contracts.commands import CommandRequest
@@ -64,7 +63,7 @@ class CommandRequests:
         self._replies = ReplyWriter(self._client)
         self.consumer = f"revision-{secrets.token_hex(8)}"
         broker = open_broker(url)
-        new = StreamSub(
+        new = Subscription(
             COMMANDS,
             group=REVISION_GROUP,
             consumer=self.consumer,
@@ -72,7 +71,7 @@ class CommandRequests:
             max_records=FETCH,
             polling_interval=BLOCK_MS,
         )
-        left = StreamSub(
+        left = Subscription(
             COMMANDS,
             group=REVISION_GROUP,
             consumer=self.consumer,

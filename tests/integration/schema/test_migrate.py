@@ -129,7 +129,7 @@ async def test_tables_that_are_there_keep_their_rows_and_get_their_numbers(empty
     rows = await connection.fetch("SELECT id, prompt_seq FROM task_session_messages ORDER BY id")
     assert [tuple(row) for row in rows] == [("1", 0), ("2", 3), ("3", 0), ("4", 2), ("5", 0), ("6", 1)]
     revisions = await connection.fetch("SELECT session_id, revision FROM conversation_session_revisions")
-    assert [tuple(row) for row in revisions] == [("a", 2)]
+    assert {tuple(row) for row in revisions} == {("a", 1), ("quiet", 0)}
     await connection.close()
 
 

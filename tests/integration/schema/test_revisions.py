@@ -310,3 +310,17 @@ async def test_deleting_a_turn_leaves_its_messages_alone(source: Any) -> None:
     await source.execute("DELETE FROM task_session_turns WHERE id = 'u'")
     assert await source.fetchval("SELECT turn_id FROM task_session_messages WHERE id = 'm'") == "u"
     assert await source.revision("a") == 4
+
+
+async def test_sessions_older_than_the_triggers_are_given_a_row_at_0_once(source: Any) -> None:
+    """Without one, deleting a session that never changed would leave rows in the log that no revision covers (T4)."""
+    await source.say("m", author="agent")
+    held = await source.revision("a")
+    await source.execute("SET session_replication_role = replica")
+    await source.execute("INSERT INTO task_sessions (id, task_id) SELECT 'old-' || n, 't' FROM generate_series(1, 5) n")
+    await source.execute("SET session_replication_role = DEFAULT")
+    for _ in range(2):
+        await source.execute("CALL conversation.give_revision_rows(2)")
+        given = await source.fetch("SELECT revision FROM conversation_session_revisions WHERE session_id LIKE 'old-%'")
+        assert [row["revision"] for row in given] == [0] * 5
+        assert await source.revision("a") == held

@@ -242,6 +242,11 @@ async def test_truncate_makes_every_session_it_bumps_incomplete(log: Log, table:
     assert transaction.broken is None
 
 
+@pytest.mark.parametrize("table", ["task_session_messages", "task_session_turns"])
+async def test_truncating_an_empty_table_breaks_nothing(log: Log, table: str) -> None:
+    assert await log.changes(f"TRUNCATE {table}") == []
+
+
 @pytest.mark.parametrize("statement", ["TRUNCATE task_sessions CASCADE", "TRUNCATE conversation_session_revisions"])
 async def test_truncated_revisions_mint_an_epoch(log: Log, statement: str) -> None:
     await log.changes(insert("a"))

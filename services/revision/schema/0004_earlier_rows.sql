@@ -1,3 +1,5 @@
+-- What gives rows from before the triggers the place that later ones get by themselves.
+
 -- Numbers the prompts that were there before their ordinals were, session by session in the order (created_at, id).
 --
 -- Commits after every batch of sessions, so that writers wait for one batch at most. A session advances by one revision
@@ -36,3 +38,27 @@ BEGIN
     END LOOP;
 END $$;
 REVOKE ALL ON PROCEDURE conversation.number_prompts(integer) FROM PUBLIC;
+
+-- Gives the sessions that were there before revisions their row, at 0, as they read without it. A session deleted without
+-- ever having had one would leave rows in the log that no revision change covers (T4).
+--
+-- Commits after every batch. Running it again changes nothing.
+CREATE OR REPLACE PROCEDURE conversation.give_revision_rows(sessions_per_commit integer DEFAULT 1000)
+LANGUAGE plpgsql AS $$
+DECLARE
+    batch text[];
+BEGIN
+    LOOP
+        SELECT array_agg(s.id ORDER BY s.id) INTO batch
+          FROM (SELECT id FROM public.task_sessions
+                 WHERE NOT EXISTS (SELECT FROM public.conversation_session_revisions r WHERE r.session_id = id)
+                   AND id > coalesce(batch[cardinality(batch)], '')
+                 ORDER BY id LIMIT sessions_per_commit FOR KEY SHARE) s;
+        EXIT WHEN batch IS NULL;
+        INSERT INTO public.conversation_session_revisions (session_id, revision)
+        SELECT id, 0 FROM unnest(batch) WITH ORDINALITY AS s (id, place) ORDER BY place
+        ON CONFLICT (session_id) DO NOTHING;
+        COMMIT;
+    END LOOP;
+END $$;
+REVOKE ALL ON PROCEDURE conversation.give_revision_rows(integer) FROM PUBLIC;

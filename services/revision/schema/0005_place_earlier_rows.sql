@@ -1,2 +1,3 @@
 -- run: outside a transaction
+CALL conversation.give_revision_rows();
 CALL conversation.number_prompts();
