@@ -224,10 +224,11 @@ class Hub:
     def _go_live(self, scope: Scope, epoch: str, revision: int) -> None:
         held = scope.open_at(epoch, revision, asyncio.get_running_loop().time())
         session = self._sessions[scope.session_id]
-        session.open(scope, [receipt for receipt in held if isinstance(receipt, ChangeReceipt)])
         for receipt in held:
             if isinstance(receipt, RemovedReceipt):
                 self._confirm([scope], receipt)
+            else:
+                session.tell(scope, receipt)
 
     async def _reopen(self, scope: Scope) -> None:
         """Reads a scope's revision again and sends its reset; ends it when its session is gone."""

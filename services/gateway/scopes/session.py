@@ -68,14 +68,13 @@ class SessionScopes:
                     scope.hold(receipt)
             live = [scope for scope in scopes if scope.phase is Phase.LIVE]
             if live:
-                self._tell(view, live, project(receipt, view), now)
+                self._tell_live(view, live, project(receipt, view), now)
 
-    def open(self, scope: Scope, receipts: Iterable[ChangeReceipt]) -> None:
+    def tell(self, scope: Scope, receipt: ChangeReceipt) -> None:
         """Tells a scope that has just opened what was held for it."""
-        for receipt in receipts:
-            if receipt.epoch == scope.epoch:
-                change = project(receipt, scope.view)
-                scope.tell(change, frames.change(self.session_id, scope.epoch, change))
+        if receipt.epoch == scope.epoch:
+            change = project(receipt, scope.view)
+            scope.tell(change, frames.change(self.session_id, scope.epoch, change))
 
     def drop_waiting(self) -> None:
         """Drops what waits to be joined: its epoch is over, and its revisions mean nothing in the next."""
@@ -87,7 +86,7 @@ class SessionScopes:
         for view in list(self._windows):
             self._flush(view)
 
-    def _tell(self, view: View, live: Sequence[Scope], change: Projection, now: float) -> None:
+    def _tell_live(self, view: View, live: Sequence[Scope], change: Projection, now: float) -> None:
         """Fresh scopes at once and by itself; the others at their view's pace."""
         fresh = [scope for scope in live if scope.is_fresh(now)]
         _send(fresh, [change], self.session_id)

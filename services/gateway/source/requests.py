@@ -37,6 +37,12 @@ BEHIND_PAUSE = 0.05
 GATEWAY = Identity(user="", unscoped=True, credential="gateway")
 """The gateway's own identity, for revisions of sessions whose scopes were authorised one by one."""
 
+_MESSAGES = TypeAdapter(MessagesAnswer)
+_TURNS = TypeAdapter(TurnsAnswer)
+_REVISIONS = TypeAdapter(RevisionAnswer)
+_LIST = TypeAdapter(ListAnswer)
+_RESULT = TypeAdapter(CommandResult)
+
 _AnswerT = TypeVar("_AnswerT", MessagesAnswer, TurnsAnswer, RevisionAnswer, ListAnswer, CommandResult)
 
 
@@ -54,14 +60,14 @@ class Source:
     async def messages(self, page: MessagesPage) -> MessagesAnswer:
         """A page of messages, at least as new as anything this gateway knows of the session (G2)."""
         page = page.model_copy(update={"least": self._positions.least(page.session_id)})
-        answer = await self._read(page, TypeAdapter(MessagesAnswer))
+        answer = await self._read(page, _MESSAGES)
         self._positions.note(page.session_id, answer.epoch, answer.revision)
         return answer
 
     async def turns(self, page: TurnsPage) -> TurnsAnswer:
         """A page of turns, like `messages`."""
         page = page.model_copy(update={"least": self._positions.least(page.session_id)})
-        answer = await self._read(page, TypeAdapter(TurnsAnswer))
+        answer = await self._read(page, _TURNS)
         self._positions.note(page.session_id, answer.epoch, answer.revision)
         return answer
 
@@ -75,18 +81,18 @@ class Source:
             least={session_id: least.revision} if least else {},
             authoritative=authoritative,
         )
-        return await self._read(check, TypeAdapter(RevisionAnswer))
+        return await self._read(check, _REVISIONS)
 
     async def check(self, sessions: tuple[str, ...]) -> RevisionAnswer:
         """Current revisions from the primary, whatever is known here: the only read that can show that history broke
         (G4).
         """
         check = RevisionCheck(identity=GATEWAY, sessions=sessions, authoritative=True)
-        return await self._read(check, TypeAdapter(RevisionAnswer))
+        return await self._read(check, _REVISIONS)
 
     async def list(self, request: WorkspaceList | TaskList | SessionList) -> ListAnswer:
         """A first-party list."""
-        return await self._read(request, TypeAdapter(ListAnswer))
+        return await self._read(request, _LIST)
 
     async def command(self, identity: Identity, command: Command) -> CommandResult:
         """Has the write boundary carry out a command; returns after its commit."""
@@ -102,7 +108,7 @@ class Source:
             )
             await self._broker.publish(request, stream=streams.COMMANDS, maxlen=KEEP_REQUESTS)
 
-        result = TypeAdapter(CommandResult).validate_json(await self._inbox.ask(send, deadline))
+        result = _RESULT.validate_json(await self._inbox.ask(send, deadline))
         if result.session_id:
             self._positions.note(result.session_id, result.epoch, result.revision)
         return result

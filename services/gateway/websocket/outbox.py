@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from struct import Struct
 
 from aiohttp import WSMsgType, web
 
@@ -19,17 +20,18 @@ BLOCKED_SECONDS = 15.0
 """A client that takes nothing for this long is closed."""
 
 _TEXT = 0x81
-_SHORT, _MEDIUM, _LONG = 126, 126, 127
+_MEDIUM, _LONG = 126, 127
+_SHORT_HEADER, _MEDIUM_HEADER, _LONG_HEADER = Struct("!BB"), Struct("!BBH"), Struct("!BBQ")
 
 
 def framed(payload: bytes) -> bytes:
     """A payload as one unmasked WebSocket text frame (RFC 6455, section 5.2)."""
     length = len(payload)
-    if length < _SHORT:
-        return bytes((_TEXT, length)) + payload
+    if length < _MEDIUM:
+        return _SHORT_HEADER.pack(_TEXT, length) + payload
     if length < 1 << 16:
-        return bytes((_TEXT, _MEDIUM)) + length.to_bytes(2, "big") + payload
-    return bytes((_TEXT, _LONG)) + length.to_bytes(8, "big") + payload
+        return _MEDIUM_HEADER.pack(_TEXT, _MEDIUM, length) + payload
+    return _LONG_HEADER.pack(_TEXT, _LONG, length) + payload
 
 
 class Outbox:
@@ -57,8 +59,11 @@ class Outbox:
 
     def offer(self, payload: bytes) -> bool:
         """Sends or queues a frame; `False` when there is no room for it."""
-        if self._draining is None and self._transport.get_write_buffer_size() < MAX_BUFFERED:
-            self._write(payload)
+        transport = self._transport
+        if self._draining is None and transport.get_write_buffer_size() < MAX_BUFFERED:
+            # A transport that is closing takes no more; the connection's own reader notices and ends it.
+            if not transport.is_closing():
+                transport.write(framed(payload))
             return True
         if self._queued + len(payload) > MAX_QUEUED_BYTES or len(self._queue) >= MAX_QUEUED_FRAMES:
             self._overflowed = True
@@ -69,7 +74,8 @@ class Outbox:
     def deliver(self, payload: bytes) -> None:
         """Sends or queues a frame whatever the queue holds: replies and endings, as many as were asked for."""
         if self._draining is None and self._transport.get_write_buffer_size() < MAX_BUFFERED:
-            self._write(payload)
+            if not self._transport.is_closing():
+                self._transport.write(framed(payload))
             return
         self._queue.append(payload)
         self._queued += len(payload)
@@ -87,11 +93,6 @@ class Outbox:
         if self._draining is not None:
             self._draining.cancel()
         self._queue.clear()
-
-    def _write(self, payload: bytes) -> None:
-        # A transport that is closing takes no more; the connection's own reader notices and ends it.
-        if not self._transport.is_closing():
-            self._transport.write(framed(payload))
 
     async def _drain(self) -> None:
         try:

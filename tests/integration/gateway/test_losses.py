@@ -1,6 +1,7 @@
 """Epochs, holes, and the loss of what carries the receipts (R4, T2, G9)."""
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -50,6 +51,17 @@ async def follows(stack: Stack, client: SocketClient, message_id: str, scope_id:
     await client.until(
         lambda: any(each["id"] == message_id for frame in client.told(scope_id) for each in frame["operations"])
     )
+
+
+async def flows(stack: Stack, client: SocketClient, prefix: str) -> None:
+    """Commits until one of them arrives as a frame: those before it may fall to a reset."""
+    numbers = itertools.count()
+
+    async def told() -> bool:
+        await stack.add("s", f"{prefix}{next(numbers)}")
+        return any(each["id"].startswith(prefix) for frame in client.told() for each in frame["operations"])
+
+    await eventually(told)
 
 
 async def test_a_minted_epoch_is_one_reset_for_every_scope_and_nothing_before_it(stack: Stack) -> None:
@@ -278,7 +290,7 @@ async def test_a_killed_tracker(database_url: str, redis_url: str) -> None:
         _, term, _ = await next_place(stack, "s")
         await stack.start("revision", process=True)
         await eventually(lambda: next_place(stack, "s"), lambda found: found[1] > term)
-        await follows(stack, client, "after")
+        await flows(stack, client, "after")
 
 
 async def test_killed_readers_and_gateways_come_back(database_url: str, redis_url: str) -> None:
