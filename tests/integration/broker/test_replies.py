@@ -1,0 +1,160 @@
+"""Requests and replies on a real Redis."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+
+import pytest
+from pydantic import SecretStr
+from redis.asyncio import Redis
+
+from deploy.local.redis import RedisServer
+from services.gateway.source.positions import KnownPositions
+from services.gateway.source.requests import Source
+from shared.broker import replies
+from shared.broker.connection import connect
+from shared.broker.guarded import open_broker
+from shared.broker.replies import ReplyInbox, ReplyWriter, deadline_ms, is_past
+from shared.contracts import streams
+from shared.contracts.errors import Failure, RequestFailed
+from shared.contracts.identity import LOCAL_USER
+from shared.contracts.reads import MessagesPage, ReadRequest, RevisionAnswer, TurnsPage
+from tests.support.waiting import eventually
+
+ANSWER = RevisionAnswer(epoch="e", primary=True, revisions={"s": 7}, tasks={"s": "t"})
+
+
+@dataclass
+class Asking:
+    """One asking process, and somebody who answers it."""
+
+    inbox: ReplyInbox
+    writer: ReplyWriter
+    client: Redis
+    asked: list[str] = field(default_factory=list)
+
+    async def note(self, request_id: str) -> None:
+        """Sends nothing: notes that it was asked."""
+        self.asked.append(request_id)
+
+    async def until_asked(self, times: int) -> str:
+        """Waits until it was asked that often; the last request's id."""
+        await eventually(lambda: asyncio.sleep(0, len(self.asked) >= times))
+        return self.asked[-1]
+
+
+@pytest.fixture
+async def asking(redis_server: RedisServer) -> AsyncIterator[Asking]:
+    clients = [connect(SecretStr(redis_server.url)) for _ in range(2)]
+    inbox = ReplyInbox(clients[0])
+    running = asyncio.create_task(inbox.run())
+    yield Asking(inbox, ReplyWriter(clients[1]), clients[1])
+    running.cancel()
+    await asyncio.wait([running])
+    for client in clients:
+        await client.aclose()
+
+
+async def test_each_reply_reaches_its_asker(asking: Asking) -> None:
+    deadline = time.monotonic() + 30
+    asks = [asyncio.create_task(asking.inbox.ask(asking.note, deadline)) for _ in range(10)]
+    await asking.until_asked(10)
+    for place, request_id in reversed(list(enumerate(asking.asked))):
+        await asking.writer.answer(asking.inbox.name, request_id, ANSWER.model_copy(update={"revisions": {"s": place}}))
+    found = [RevisionAnswer.model_validate_json(body).revisions["s"] for body in await asyncio.gather(*asks)]
+    assert found == list(range(10))
+
+
+async def test_a_typed_error_is_raised_as_it_was_sent(asking: Asking) -> None:
+    ask = asyncio.create_task(asking.inbox.ask(asking.note, time.monotonic() + 30))
+    request_id = await asking.until_asked(1)
+    failure = Failure(code="conflict", message="longer", details={"length": 7})
+    await asking.writer.refuse(asking.inbox.name, request_id, failure)
+    with pytest.raises(RequestFailed) as failed:
+        await ask
+    assert failed.value.failure == failure
+
+
+async def test_a_reply_that_is_lost_is_asked_for_again(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replies, "ATTEMPT_SECONDS", 0.1)
+    ask = asyncio.create_task(asking.inbox.ask(asking.note, time.monotonic() + 30))
+    request_id = await asking.until_asked(3)
+    assert len(set(asking.asked)) == len(asking.asked), "each attempt has an id of its own"
+    while not ask.done():
+        await asking.writer.answer(asking.inbox.name, request_id, ANSWER)
+        await asyncio.sleep(0)
+        request_id = asking.asked[-1]
+    assert RevisionAnswer.model_validate_json(await ask) == ANSWER
+
+
+async def test_nobody_answers(asking: Asking) -> None:
+    with pytest.raises(RequestFailed) as failed:
+        await asking.inbox.ask(asking.note, time.monotonic() + 0.05)
+    assert failed.value.failure.code == "unavailable"
+    assert failed.value.failure.retryable
+
+
+async def test_a_request_that_cannot_be_sent_ends_at_its_deadline(asking: Asking) -> None:
+    """A server that takes the connection and says nothing: the deadline holds all the same."""
+
+    async def never(_: str) -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(RequestFailed):
+        await asking.inbox.ask(never, time.monotonic() + 0.05)
+
+
+async def test_a_redis_that_comes_back_empty_and_behind(asking: Asking, redis_server: RedisServer) -> None:
+    await asking.client.xadd(asking.inbox.name, {"i": "x", "o": "1", "b": "{}"}, id=f"{1 << 50}-0")
+    ask = asyncio.create_task(asking.inbox.ask(asking.note, time.monotonic() + 40))
+    await asking.until_asked(1)
+    await asyncio.to_thread(redis_server.kill)
+    await asyncio.to_thread(redis_server.start)
+    times = len(asking.asked)
+    while not ask.done():
+        request_id = await asking.until_asked(times)
+        await asking.writer.answer(asking.inbox.name, request_id, ANSWER)
+        await asyncio.wait([ask], timeout=0.05)
+    assert RevisionAnswer.model_validate_json(await ask) == ANSWER
+
+
+def test_deadlines() -> None:
+    assert is_past(deadline_ms(-1))
+    assert not is_past(deadline_ms(60))
+
+
+@pytest.mark.parametrize("read", ["messages", "turns", "revision"])
+async def test_every_read_names_the_least_revision_that_is_known(
+    asking: Asking, redis_server: RedisServer, read: str
+) -> None:
+    """G2."""
+    positions = KnownPositions()
+    positions.enter("e")
+    positions.note("s", "e", 41)
+    positions.note("s", "e", 40)
+    positions.note("s", "other", 99)
+    broker = open_broker(SecretStr(redis_server.url))
+    await broker.connect()
+    try:
+        source = Source(broker, asking.inbox, positions, request_timeout=0.2)
+        asks: dict[str, Callable[[], Awaitable[object]]] = {
+            "messages": lambda: source.messages(MessagesPage(identity=LOCAL_USER, session_id="s")),
+            "turns": lambda: source.turns(TurnsPage(identity=LOCAL_USER, session_id="s")),
+            "revision": lambda: source.revision(LOCAL_USER, "s"),
+        }
+        with pytest.raises(RequestFailed):
+            await asks[read]()
+    finally:
+        await broker.stop()
+    found = await asking.client.xrange(streams.READS)
+    assert found
+    text = repr(found[0])
+    asked, _ = json.JSONDecoder().raw_decode(text[text.index('{"request_id"') :])
+    request = ReadRequest.model_validate(asked)
+    if read == "revision":
+        assert '"least":{"s":41}' in request.model_dump_json()
+        assert '"epoch":"e"' in request.model_dump_json()
+    else:
+        assert '"least":{"epoch":"e","revision":41}' in request.model_dump_json()
