@@ -11,11 +11,11 @@ import secrets
 import socket
 import time
 
-from faststream.redis import RedisBroker, StreamSub
+from faststream.redis import RedisBroker
 
 from services.reader.answers import Reader
 from shared.broker.connection import BLOCK_MS, BROKER_ERRORS
-from shared.broker.guarded import Group
+from shared.broker.guarded import Group, Subscription
 from shared.broker.replies import ReplyWriter, is_past
 from shared.contracts import streams
 from shared.contracts.errors import RequestFailed
@@ -51,7 +51,7 @@ class ReadRequests:
         self._reader = reader
         self._replies = replies
         self._pages = asyncio.Semaphore(MAX_PAGES)
-        source = StreamSub(
+        source = Subscription(
             GROUP.stream,
             group=GROUP.name,
             consumer=consumer,

@@ -9,8 +9,9 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
-from faststream.redis import RedisBroker
+from faststream.redis import RedisBroker, StreamSub
 from faststream.redis.subscriber.usecases.stream_subscriber import StreamSubscriber
 from pydantic import SecretStr
 from redis.asyncio import Redis
@@ -34,8 +35,24 @@ class Group:
 
 
 def open_broker(url: SecretStr) -> RedisBroker:
-    """A broker for one process. Its log lines carry no message bodies."""
-    return RedisBroker(url.get_secret_value(), logger=logging.getLogger("faststream"))
+    """A broker for one process. Its log lines are this process's own: warnings and errors, without message bodies."""
+    library = logging.getLogger("faststream")
+    # Importing FastStream gives its logger a level and a handler that pass by this process's settings and its filter.
+    library.handlers.clear()
+    library.propagate = True
+    library.setLevel(logging.WARNING)
+    # At DEBUG, what it says of every message is not even put together.
+    return RedisBroker(url.get_secret_value(), logger=library, log_level=logging.DEBUG)
+
+
+class Subscription(StreamSub):
+    """What a subscriber reads. It is asked for with each message, and as there are no prefixes, needs no copy then."""
+
+    __slots__ = ()
+
+    def add_prefix(self, prefix: str) -> Self:
+        """Itself, for the prefix that no broker of `open_broker` has."""
+        return super().add_prefix(prefix) if prefix else self
 
 
 class GroupGuard:
