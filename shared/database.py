@@ -1,5 +1,7 @@
 """How every process connects to PostgreSQL."""
 
+from collections.abc import Awaitable, Callable
+
 import asyncpg
 from pydantic import SecretStr
 
@@ -10,9 +12,15 @@ CONNECT_TIMEOUT = 5.0
 _SESSION = {"timezone": "UTC", "application_name": "kandev-conversation"}
 
 
-async def open_pool(url: SecretStr, size: int, role: str) -> asyncpg.Pool:
+Reset = Callable[[asyncpg.Connection], Awaitable[None]]
+"""What a connection's session is put through when it goes back to its pool."""
+
+
+async def open_pool(url: SecretStr, size: int, role: str, reset: Reset | None = None) -> asyncpg.Pool:
     """A pool of at most `size` connections, named after `role` in pg_stat_activity. Raises what asyncpg raises when the
     server is away.
+
+    `reset` None: asyncpg's own, a round trip to the server after each use.
     """
     return await asyncpg.create_pool(
         url.get_secret_value(),
@@ -20,6 +28,7 @@ async def open_pool(url: SecretStr, size: int, role: str) -> asyncpg.Pool:
         max_size=size,
         timeout=CONNECT_TIMEOUT,
         command_timeout=30,
+        reset=reset,
         server_settings={**_SESSION, "application_name": f"kandev-conversation/{role}"},
     )
 

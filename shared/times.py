@@ -13,10 +13,8 @@ _MICROSECOND = timedelta(microseconds=1)
 def format_time(moment: datetime) -> str:
     """RFC 3339 text of a moment. A moment without a zone is UTC, as the source stores it."""
     utc = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    text = f"{utc:%Y-%m-%dT%H:%M:%S}" if utc.year >= 1000 else utc.isoformat()[:19]
-    if utc.microsecond:
-        text += f".{utc.microsecond:06d}".rstrip("0")
-    return text + "Z"
+    text = utc.isoformat()[:26] if utc.microsecond else utc.isoformat()[:19]
+    return (text.rstrip("0") if utc.microsecond else text) + "Z"
 
 
 def parse_time(text: str) -> datetime:

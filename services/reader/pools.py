@@ -35,7 +35,11 @@ class Sources:
 
 async def open_source(url: SecretStr, size: int, role: str) -> asyncpg.Pool:
     """A pool whose sessions are read-only and planned for pages. Raises what asyncpg raises when the server is away."""
-    return await open_pool(SecretStr(_with_settings(url.get_secret_value())), size, role)
+    return await open_pool(SecretStr(_with_settings(url.get_secret_value())), size, role, _as_it_is)
+
+
+async def _as_it_is(_: asyncpg.Connection) -> None:
+    """Reads set nothing for longer than their transaction: there is nothing to ask the server to undo."""
 
 
 def _with_settings(url: str) -> str:
