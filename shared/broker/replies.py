@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from pydantic import TypeAdapter
 from redis.asyncio import Redis
+from redis.typing import EncodableT, FieldT
 
 from shared.broker.connection import BROKER_ERRORS, RETRY_SECONDS, stop_if_cancelled
 from shared.broker.cursor import START, last_id, read_after, resumed
@@ -31,11 +32,19 @@ Redis or a reader.
 """
 
 
+Fields = dict[FieldT, EncodableT]
+
+KEPT_FOR_SECONDS = 10.0
+"""A stream's disappearance is put off this often at most. Far less than its delay, so that one in use stays."""
+
+
 class ReplyWriter:
     """Answers requests on their askers' streams. Raises redis-py's errors; the asker will ask again."""
 
-    def __init__(self, client: Redis) -> None:
+    def __init__(self, client: Redis, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
+        self._clock = clock
+        self._kept_since: dict[str, float] = {}
 
     async def answer(self, reply_to: str, request_id: str, body: Contract) -> None:
         """Sends an answer."""
@@ -46,15 +55,25 @@ class ReplyWriter:
         await self._send(reply_to, request_id, b"0", Refusal(error=failure))
 
     async def _send(self, reply_to: str, request_id: str, ok: bytes, body: Contract) -> None:
+        fields: Fields = {"i": request_id, "o": ok, "b": body.model_dump_json()}
+        if not self._is_due(reply_to):
+            # A stream that Redis has lost meanwhile comes back without its expiry, until that is due. A gateway that
+            # ends just then leaves its last replies in Redis: a bounded number, after two accidents in ten seconds.
+            await self._client.xadd(reply_to, fields, maxlen=KEEP_REPLIES, approximate=True)
+            return
         pipeline = self._client.pipeline(transaction=False)
-        pipeline.xadd(
-            reply_to,
-            {"i": request_id, "o": ok, "b": body.model_dump_json()},
-            maxlen=KEEP_REPLIES,
-            approximate=True,
-        )
+        pipeline.xadd(reply_to, fields, maxlen=KEEP_REPLIES, approximate=True)
         pipeline.pexpire(reply_to, KEEP_STREAM_MS)
         await pipeline.execute()
+
+    def _is_due(self, reply_to: str) -> bool:
+        """Whether the stream's expiry is to be put off now. Streams that are not written to any more are forgotten."""
+        now = self._clock()
+        if now - self._kept_since.get(reply_to, float("-inf")) < KEPT_FOR_SECONDS:
+            return False
+        self._kept_since = {name: at for name, at in self._kept_since.items() if now - at < KEPT_FOR_SECONDS}
+        self._kept_since[reply_to] = now
+        return True
 
 
 class ReplyInbox:
