@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from redis.asyncio import Redis
 
-from shared.broker.connection import BROKER_ERRORS, RETRY_SECONDS
+from shared.broker.connection import BROKER_ERRORS, RETRY_SECONDS, stop_if_cancelled
 from shared.broker.cursor import last_ids, read_after, resumed
 from shared.contracts import streams
 from shared.contracts.receipts import ResyncReceipt
@@ -159,6 +159,7 @@ class ReceiptReader:
     async def run(self, receive: Callable[[Sequence[ReceiptEntry] | Interruption], None]) -> None:
         """Reads until it is cancelled. `receive` must not block: it is called on the event loop, once per batch."""
         while True:
+            stop_if_cancelled()
             try:
                 if not self.connected:
                     receive(await self._resume())
