@@ -1,0 +1,74 @@
+"""`python -m tests.bench [NAME ...]`: measures, and prints one table."""
+
+import argparse
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import uvloop
+
+from tests.bench import fanout, following, live_path, pages, sources
+from tests.bench.figures import Figure, table
+from tests.bench.ground import Ground, prepared
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says."""
+
+    names: Sequence[str]
+    seconds: float
+    messages: int
+
+
+Measure = Callable[[Ground, Options], Awaitable[Sequence[Figure]]]
+
+# In this order: the long session is filled before anything tracks, and writers are measured before anything else reads.
+GROUPS: Mapping[str, Measure] = {
+    "long": lambda ground, options: pages.long_session(ground, options.messages, options.seconds),
+    "writers": lambda ground, options: sources.measure(ground, options.seconds),
+    "live": lambda ground, options: live_path.measure(ground, options.seconds),
+    "pages": lambda ground, options: pages.first_pages(ground, options.seconds),
+    "prompts": lambda ground, options: following.prompts_only(ground),
+    "busy": lambda ground, options: following.staying_live(ground),
+    "fanout": lambda ground, options: fanout.measure(ground, options.seconds),
+}
+
+
+async def run(options: Options) -> None:
+    """Measures the groups by name, in the order of `GROUPS`, and prints their figures."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    figures: list[Figure] = []
+    async with prepared() as ground:
+        for name in GROUPS:
+            if name in options.names:
+                began = time.monotonic()
+                figures += await GROUPS[name](ground, options)
+                print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
+    print(table(figures))
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"what to measure: {', '.join(GROUPS)} (default: all)")
+    parser.add_argument(
+        "--seconds", type=float, default=1.5, help="length of one measurement; each is taken repeatedly"
+    )
+    parser.add_argument("--messages", type=int, default=1_000_000, help="messages of the long session")
+    given = parser.parse_args()
+    if unknown := set(given.names) - set(GROUPS):
+        parser.error(f"expected some of {', '.join(GROUPS)}, not {', '.join(sorted(unknown))}")
+    try:
+        uvloop.run(run(Options(given.names or list(GROUPS), given.seconds, given.messages)))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

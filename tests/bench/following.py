@@ -1,0 +1,108 @@
+"""What a following client notices of a busy session: whether it stays live, and whether it has to read."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from client.connection import Connection
+from client.follower import Follower
+from client.range import Filter, RowChange
+from client.state import State
+from shared.broker.cursor import last_id, read_after
+from shared.contracts import streams
+from tests.bench.figures import Figure, Target
+from tests.bench.ground import Ground, settle
+from tests.bench.pacing import paced
+from tests.bench.writing import Writer, seed
+
+RATES = (100.0, 300.0)
+SECONDS = 5.0
+UPDATES = 100
+
+MOST_REQUESTS = 1000
+"""More requests than can have been made meanwhile: checks, one a second at most, and the pages that are counted."""
+
+PROMPTS = Filter(authors=("user",))
+
+
+async def prompts_only(ground: Ground) -> Sequence[Figure]:
+    """Page reads while the agent's messages change and only prompts are followed."""
+    await seed(ground.pool, "quiet", 1, 1)
+    await ground.serve()
+    writer = Writer(ground.pool, ["quiet-1-1"])
+    async with Connection(ground.url) as connection, Follower(connection, "quiet-1", scope_filter=PROMPTS) as follower:
+        before = await follower.wait_until(lambda state: state.live)
+        applied, place = before.applied or 0, await last_id(ground.redis, streams.READS)
+        for number in range(UPDATES):
+            await writer.commit(number)
+        after = await follower.wait_until(lambda state: state.live and (state.applied or 0) >= applied + UPDATES)
+        requests = await read_after(ground.redis, {streams.READS: place}, MOST_REQUESTS)
+    pages = sum(any(b"_page" in value for value in fields.values()) for _, entries in requests for _, fields in entries)
+    what = f"during {UPDATES} agent updates in a prompt-only scope"
+    none = Target("at most", 0)
+    return (
+        Figure(f"pages asked for by the client {what}", after.counters.reads - before.counters.reads, "", target=none),
+        Figure(f"pages asked of readers {what}", pages, "", target=none),
+    )
+
+
+class _LiveTime:
+    """Adds up how long a scope was live."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._since = self._loop.time()
+        self._live = True
+        self._sum = 0.0
+
+    def observe(self, state: State, _: tuple[RowChange, ...]) -> None:
+        """The follower's observer."""
+        now = self._loop.time()
+        if self._live:
+            self._sum += now - self._since
+        self._since, self._live = now, state.live
+
+    def share(self, began: float, state: State) -> float:
+        """The share since `began`, a time of the event loop."""
+        self.observe(state, ())
+        return self._sum / (self._loop.time() - began)
+
+    def restart(self) -> float:
+        """Forgets what was before and returns the time."""
+        self._since, self._sum = self._loop.time(), 0.0
+        return self._since
+
+
+def _reaching(revision: int) -> Callable[[State], bool]:
+    return lambda state: state.live and (state.applied or 0) > revision
+
+
+async def staying_live(ground: Ground) -> Sequence[Figure]:
+    """A client that begins to follow a busy session and goes on for a few seconds."""
+    await seed(ground.pool, "busy", len(RATES), 20)
+    await ground.serve()
+    figures: list[Figure] = []
+    for number, rate in enumerate(RATES, 1):
+        session = f"busy-{number}"
+        writer = Writer(ground.pool, [f"{session}-{message}" for message in range(1, 21)])
+        writing = asyncio.create_task(paced(rate, SECONDS, writer.commit))
+        await settle()
+        live = _LiveTime()
+        async with (
+            Connection(ground.url) as connection,
+            Follower(connection, session, observer=live.observe) as follower,
+        ):
+            before = await follower.wait_until(lambda state: state.live)
+            began = live.restart()
+            done = await writing
+            share = live.share(began, follower.state)
+            after = await follower.wait_until(_reaching(done))
+        figures += [
+            Figure(f"time live at {rate:g} commits/s in one session", 100 * share, "%", target=Target("at least", 100)),
+            Figure(
+                f"repairs at {rate:g} commits/s in one session",
+                after.counters.repairs - before.counters.repairs,
+                "",
+                target=Target("at most", 0),
+            ),
+        ]
+    return figures

@@ -1,0 +1,219 @@
+"""From commit to client, and the tracker's part of it, beside the hops that the way consists of."""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import aiohttp
+from redis.asyncio import Redis
+
+from shared.broker.connection import connect
+from shared.broker.cursor import last_ids, read_after
+from shared.contracts import streams
+from shared.contracts.wire import SUBSCRIBE
+from tests.bench.figures import Figure, Target, percentile
+from tests.bench.ground import Ground, settle
+from tests.bench.pacing import paced
+from tests.bench.peers.streams import PACED
+from tests.bench.process import Peer
+from tests.bench.writing import MARK, Writer, seed
+
+RATE = 200.0
+SESSIONS = 50
+SCOPES_EACH = 2
+PARTITIONS = 8
+FRAME_BYTES = 1500
+ROUNDS = 3
+
+_AT = re.compile(r"at:(\d+)")
+_MARKED = re.compile(MARK + r"(\d+)")
+
+
+@dataclass
+class Delays:
+    """Milliseconds of one hop."""
+
+    taken: list[float] = field(default_factory=list)
+
+    def add(self, since: int, until: int) -> None:
+        """One delay between two moments in nanoseconds."""
+        self.taken.append((until - since) / 1e6)
+
+    def at(self, share: float) -> float:
+        """A percentile."""
+        return percentile(self.taken, share)
+
+
+async def measure(ground: Ground, seconds: float) -> Sequence[Figure]:
+    """Rounds of each bare hop and of the product, in turn."""
+    for pool in (ground.pool, ground.twin_pool):
+        await seed(pool, "live", SESSIONS, 1)
+    messages = [f"live-{number}-1" for number in range(1, SESSIONS + 1)]
+    await ground.serve()
+    decode, redis, socket, receipt, frame = (Delays() for _ in range(5))
+    port = ground.ports.private()
+    async with (
+        Peer("decoder", ground.twin) as decoder,
+        Peer("streams", ground.redis_url.get_secret_value(), "1") as writer,
+        Peer("sockets", str(port), "1") as server,
+    ):
+        for peer in (decoder, writer, server):
+            await peer.ask(rate=1, seconds=0, size=1, streams=1, each=1)
+        async with _bare_clients(f"http://127.0.0.1:{port}/ws", socket) as _, _followers(ground, frame) as written:
+            for _ in range(ROUNDS):
+                await _decoding(ground, decoder, messages, decode, seconds)
+                await settle()
+                await _streaming(ground, writer, redis, seconds)
+                await settle()
+                await server.ask(rate=RATE, seconds=seconds, size=FRAME_BYTES, each=SCOPES_EACH)
+                await settle()
+                await _following(ground, messages, written, 2 * seconds)
+                await settle()
+        for _ in range(ROUNDS):
+            await _tracking(ground, messages, receipt, seconds)
+    hops, first_hops = (decode, redis, socket), (decode, redis)
+    against = "commit→decode, XADD→XREAD, write→read"
+    return (
+        *(
+            Figure(
+                f"commit → frame at the client, {name}",
+                frame.at(share),
+                "ms",
+                sum(hop.at(share) for hop in hops),
+                against,
+                Target("at most", 1.5),
+            )
+            for name, share in (("p50", 0.5), ("p99", 0.99))
+        ),
+        Figure(
+            "commit → receipt read from Redis, p50",
+            receipt.at(0.5),
+            "ms",
+            sum(hop.at(0.5) for hop in first_hops),
+            "commit→decode, XADD→XREAD",
+        ),
+        *(
+            Figure(f"- bare {name}, p50", hop.at(0.5), "ms")
+            for name, hop in (("commit → decode", decode), ("XADD → XREAD", redis), ("socket write → read", socket))
+        ),
+    )
+
+
+async def _decoding(ground: Ground, decoder: Peer, messages: Sequence[str], delays: Delays, seconds: float) -> None:
+    writer = Writer(ground.twin_pool, messages)
+    await paced(RATE, seconds, writer.commit)
+    await settle()
+    decoded: Mapping[str, int] = (await decoder.ask())["decoded"]
+    for number, at in writer.committed.items():
+        delays.add(at, decoded[str(number)])
+
+
+async def _streaming(ground: Ground, writer: Peer, delays: Delays, seconds: float) -> None:
+    client = connect(ground.redis_url)
+    try:
+        positions = await last_ids(client, [PACED.format(number) for number in range(PARTITIONS)])
+        reading = asyncio.create_task(_read(client, positions, lambda fields, now: delays.add(int(fields[b"at"]), now)))
+        await writer.ask(rate=RATE, seconds=seconds, size=FRAME_BYTES, streams=PARTITIONS)
+        await settle()
+        reading.cancel()
+        await asyncio.wait([reading])
+    finally:
+        await client.aclose()
+
+
+async def _tracking(ground: Ground, messages: Sequence[str], delays: Delays, seconds: float) -> None:
+    client = connect(ground.redis_url)
+    writer = Writer(ground.pool, messages)
+    seen: dict[int, int] = {}
+
+    def note(fields: Mapping[bytes, bytes], now: int) -> None:
+        if (found := _MARKED.search(fields[b"r"].decode())) is not None:
+            seen[int(found[1])] = now
+
+    try:
+        positions = await last_ids(client, [streams.receipts(number) for number in range(PARTITIONS)])
+        reading = asyncio.create_task(_read(client, positions, note))
+        await paced(RATE, seconds, writer.commit)
+        await settle()
+        reading.cancel()
+        await asyncio.wait([reading])
+    finally:
+        await client.aclose()
+    for number, at in writer.committed.items():
+        delays.add(at, seen[number])
+
+
+async def _read(client: Redis, positions: dict[str, bytes], note: Callable[[Mapping[bytes, bytes], int], None]) -> None:
+    while True:
+        found = await read_after(client, positions, 256)
+        now = time.monotonic_ns()
+        for stream, entries in found:
+            positions[stream.decode()] = entries[-1][0]
+            for _, fields in entries:
+                note(fields, now)
+
+
+@asynccontextmanager
+async def _bare_clients(url: str, delays: Delays) -> AsyncIterator[None]:
+    """As many connections to a bare server as there are scopes."""
+
+    def note(data: str, now: int) -> None:
+        if (found := _AT.search(data)) is not None:
+            delays.add(int(found[1]), now)
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
+        sockets = [await http.ws_connect(url, max_msg_size=0) for _ in range(SESSIONS * SCOPES_EACH)]
+        async with _listening(sockets, note):
+            yield
+
+
+@asynccontextmanager
+async def _followers(ground: Ground, delays: Delays) -> AsyncIterator[dict[int, int]]:
+    """A connection with one scope each. Commits are to be noted in the dictionary."""
+    committed: dict[int, int] = {}
+
+    def note(data: str, now: int) -> None:
+        if (found := _MARKED.search(data)) is not None and (number := int(found[1])) in committed:
+            delays.add(committed[number], now)
+
+    sockets = []
+    for number in range(SESSIONS * SCOPES_EACH):
+        socket = await ground.http.ws_connect(ground.url + "/ws", max_msg_size=0)
+        sockets.append(socket)
+        payload = {
+            "session_id": f"live-{number % SESSIONS + 1}",
+            "scope_id": f"bench-{number}",
+            "consumer_kind": "core",
+        }
+        await socket.send_json({"id": "1", "type": "request", "action": SUBSCRIBE, "payload": payload})
+        reply = await socket.receive_json()
+        assert reply["payload"]["success"], reply
+    async with _listening(sockets, note):
+        yield committed
+
+
+@asynccontextmanager
+async def _listening(
+    sockets: Sequence[aiohttp.ClientWebSocketResponse], note: Callable[[str, int], None]
+) -> AsyncIterator[None]:
+    async def listen(socket: aiohttp.ClientWebSocketResponse) -> None:
+        async for message in socket:
+            now = time.monotonic_ns()
+            note(message.data, now)
+
+    tasks = [asyncio.create_task(listen(socket)) for socket in sockets]
+    try:
+        yield
+    finally:
+        for socket in sockets:
+            await socket.close()
+        await asyncio.wait(tasks)
+
+
+async def _following(ground: Ground, messages: Sequence[str], committed: dict[int, int], seconds: float) -> None:
+    writer = Writer(ground.pool, messages)
+    writer.committed = committed
+    await paced(RATE, seconds, writer.commit)
