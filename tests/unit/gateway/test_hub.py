@@ -345,6 +345,7 @@ async def test_losses_are_checked_at_once(gateway: Gateway, lost: str) -> None:
     """T2."""
     await gateway.opened()
     gateway.receive(change(5))
+    gateway.source.revisions["s"] = 6
     running = asyncio.create_task(gateway.checks.run())
     await settled(lambda: gateway.source.reads >= 3)
     gateway.source.revisions["s"] = 8
