@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
-
 from shared.contracts.rows import MessageRow, TurnRow
+from shared.metadata import parse_metadata
 from shared.times import format_time
 
 Columns = Mapping[str, Any]
@@ -45,14 +44,3 @@ def turn_row(row: Columns, session_id: str) -> TurnRow:
         created_at=format_time(row["created_at"]),
         updated_at=format_time(row["updated_at"]),
     )
-
-
-def parse_metadata(text: str | None) -> dict[str, Any] | None:
-    """The object that stored metadata holds; `None` for empty text, `null`, and whatever is not a JSON object."""
-    if not text:
-        return None
-    try:
-        found = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-    return found if isinstance(found, dict) else None

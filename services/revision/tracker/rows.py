@@ -8,10 +8,9 @@ for.
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-import orjson
-
 from services.revision.tracker.pgoutput import UNCHANGED, Value
 from shared.contracts.rows import Entity
+from shared.metadata import parse_metadata
 from shared.times import from_postgres
 
 Columns: TypeAlias = Mapping[str, Value]
@@ -111,14 +110,5 @@ def _time(columns: Columns, name: str) -> str:
 
 
 def _metadata(columns: Columns) -> Document | None:
-    """The stored object; `None` where the text is empty, `null`, not JSON, or not an object."""
     stored = _logged(columns, "metadata")
-    if not stored:
-        return None
-    if stored == b"{}":
-        return {}
-    try:
-        parsed = orjson.loads(stored)
-    except orjson.JSONDecodeError:
-        return None
-    return parsed if isinstance(parsed, dict) else None
+    return {} if stored == b"{}" else parse_metadata(stored)

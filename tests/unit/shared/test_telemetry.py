@@ -37,7 +37,7 @@ def lines(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
 def fail() -> None:
     """Fails with a value, and with another behind it."""
     try:
-        {}[SECRET]
+        dict[str, int]()[SECRET]
     except KeyError as error:
         raise ValueError(f"Failing row contains ({SECRET})") from error
 
