@@ -1,12 +1,18 @@
 """How every process connects to PostgreSQL."""
 
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import asyncpg
 from pydantic import SecretStr
 
 CONNECT_TIMEOUT = 5.0
 """Seconds to wait for one connection. A server that takes longer is treated as away, and the request as retryable."""
+
+LOST: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
+"""What asyncpg raises when the server is away or a connection cannot be used any more: an internal error where its end
+came between two steps.
+"""
 
 # The source stores UTC, and columns without a zone are read as UTC: the session's zone must not shift them.
 _SESSION = {"timezone": "UTC", "application_name": "kandev-conversation"}

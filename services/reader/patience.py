@@ -28,6 +28,7 @@ DATABASE_AWAY = (
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
     OSError,
 )
 """What asyncpg raises while the server is stopped, starting, or has dropped the connection."""

@@ -15,7 +15,7 @@ from services.revision.schema.migrate import SchemaStatus, status
 from services.revision.tracker.tracker import Tracker
 from shared.broker.connection import connect
 from shared.broker.receipts import ReceiptWriter
-from shared.database import open_pool
+from shared.database import LOST, open_pool
 from shared.process import serve_health
 from shared.settings import Settings
 
@@ -26,8 +26,6 @@ LOOK_SECONDS = 0.5
 
 ANSWER_SECONDS = 2.0
 """A database that does not answer `SELECT 1` within this time is reported as away."""
-
-_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
 @dataclass(slots=True)
@@ -85,7 +83,7 @@ async def _open_pool(settings: Settings, readiness: Readiness) -> asyncpg.Pool:
     while True:
         try:
             return await open_pool(settings.database_url, settings.database_pool, "revision")
-        except _AWAY as error:
+        except LOST as error:
             _report(readiness, _away(error))
         await asyncio.sleep(LOOK_SECONDS)
 
@@ -104,7 +102,7 @@ async def _partitions(pool: asyncpg.Pool, readiness: Readiness) -> int | None:
         async with asyncio.timeout(ANSWER_SECONDS), pool.acquire() as connection:
             problem = describe(await status(connection))
             found = None if problem else await connection.fetchval("SELECT partitions FROM conversation.settings")
-    except _AWAY as error:
+    except LOST as error:
         problem, found = _away(error), None
     _report(readiness, problem)
     return found

@@ -3,10 +3,9 @@
 import asyncio
 import logging
 
-import asyncpg
 from pydantic import SecretStr
 
-from shared.database import connect
+from shared.database import LOST, connect
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +23,7 @@ async def read_partitions(url: SecretStr) -> int:
                 return int(await connection.fetchval("SELECT partitions FROM conversation.settings"))
             finally:
                 await connection.close()
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except LOST as error:
             if not told:
                 logger.warning("the database does not tell its settings yet (%s); waiting", type(error).__name__)
                 told = True

@@ -21,11 +21,6 @@ IDLE_SECONDS: Final = 5
 and with it the lock. Shorter than the age at which a heartbeat means a cold start, so that the next leader keeps
 the epoch."""
 
-LOST: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
-"""What asyncpg raises when a connection cannot be used any more: an internal error where the end came between two
-steps.
-"""
-
 _log = logging.getLogger(__name__)
 
 
@@ -43,7 +38,7 @@ class Leadership:
         return self._held
 
     async def run(self) -> None:
-        """One connection's life. Ends, with the lock given up, by cancellation or with an error of LOST."""
+        """One connection's life. Ends, with the lock given up, by cancellation or one of `shared.database.LOST`."""
         connection: asyncpg.Connection = await asyncpg.connect(
             self._dsn,
             timeout=10,

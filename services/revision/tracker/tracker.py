@@ -16,13 +16,14 @@ from services.revision.tracker.assembly import Assembler
 from services.revision.tracker.backoff import Backoff
 from services.revision.tracker.drafts import Transaction
 from services.revision.tracker.filling import Filler
-from services.revision.tracker.leadership import LOST, Leadership
+from services.revision.tracker.leadership import Leadership
 from services.revision.tracker.pgoutput import DecodingError
 from services.revision.tracker.prerequisites import blockers, explain, missing
 from services.revision.tracker.publisher import Entry, Everywhere, Publisher, Writer
 from services.revision.tracker.receipts import encode, encode_epoch
 from services.revision.tracker.ring import Ring
 from services.revision.tracker.stream import ReplicationStream, SlotBlocked, StreamEnded
+from shared.database import LOST
 
 State: TypeAlias = Literal["starting", "standby", "leading", "degraded"]
 
