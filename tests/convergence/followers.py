@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -14,7 +14,7 @@ import orjson
 from client.connection import Connection
 from client.events import CloseReason
 from client.follower import Follower
-from client.range import Filter, Row, RowChange, row_of
+from client.range import Filter, Loaded, Row, RowChange, row_of
 from client.source import Difference, difference
 from client.state import Counters, State
 from shared.contracts.wire import CoreMessage, CoreTurn
@@ -26,6 +26,7 @@ LONGEST_WAIT = 60.0
 """Seconds after which a scope counts as one that never arrives: several times what the protocol allows."""
 
 LOOKS_APART = 0.05
+SAMPLES_APART = 0.01
 
 POSITION = """
 SELECT e.epoch, s.id IS NOT NULL AS there, coalesce(r.revision, 0) AS revision
@@ -105,13 +106,16 @@ def _in_short(found: Difference) -> str:
 
 @dataclass(slots=True)
 class Watched:
-    """A follower and what was seen of it. `applied`: highest revision that it showed, by epoch."""
+    """A follower and what was seen of it. `applied`: highest revision that it showed, by epoch. `shown`: what it showed
+    last at each epoch and revision of this round.
+    """
 
     session: str
     kind: str
     follower: Follower = field(init=False)
     wrong: list[str] = field(default_factory=list)
     applied: dict[str, int] = field(default_factory=dict)
+    shown: dict[tuple[str, int], Loaded] = field(default_factory=dict)
 
     def see(self, state: State, _: tuple[RowChange, ...]) -> None:
         """Notes a revision that goes back within an epoch."""
@@ -122,6 +126,18 @@ class Watched:
         if held.revision < before:
             self.wrong.append(f"{self.session}, {self.kind}: revision {held.revision} after {before} of {held.epoch}")
         self.applied[held.epoch] = max(before, held.revision)
+        self.shown[held.epoch, held.revision] = held
+
+    def compare_with(self, sample: Truth) -> None:
+        """Notes how what it showed at the sample's revision, if it ever stood there, differed from the source."""
+        held = self.shown.get((sample.epoch, sample.revision))
+        if held is None or sample.rows is None:
+            return
+        low, admits = held.messages.low, self.follower.state.scope.filter.admits
+        loaded = [row for row in sample.rows if row.entity == "turn" or low is None or row.key >= low]
+        found = difference([row for row in loaded if admits(row.body)], held.rows())
+        if found:
+            self.wrong.append(f"{self.session}, {self.kind}: was at {held.revision}: {_in_short(found)}")
 
     def differs_from(self, truth: Truth) -> str:
         """What is not (yet) right about it; empty when it shows what it must."""
@@ -146,6 +162,7 @@ class Followers:
         self._place = place
         self._connections: list[Connection] = []
         self._ending = AsyncExitStack()
+        self._samples: list[tuple[str, Truth]] = []
         self.watched: list[Watched] = []
         self.left: list[Watched] = []
         """Those that closed and were replaced."""
@@ -178,6 +195,24 @@ class Followers:
                 raise AssertionError("these never equalled the source:\n" + "\n".join(differing))
             await asyncio.sleep(LOOKS_APART)
         return loop.time() - begun
+
+    async def sample(self, until: asyncio.Event) -> None:
+        """Reads the source again and again, until the writers have finished."""
+        while not until.is_set():
+            for session in self._place.sessions:
+                with suppress(*BROKEN, *BROKEN_TOO):
+                    self._samples.append((session, await read_truth(self._pool, session)))
+            await asyncio.sleep(SAMPLES_APART)
+
+    def compare_samples(self) -> None:
+        """Compares every sample with what followers showed at its revision, and forgets both."""
+        for session, sample in self._samples:
+            for watched in (*self.watched, *self.left):
+                if watched.session == session:
+                    watched.compare_with(sample)
+        self._samples.clear()
+        for watched in (*self.watched, *self.left):
+            watched.shown.clear()
 
     def wrong(self) -> list[str]:
         """What must not have happened meanwhile, whatever did."""

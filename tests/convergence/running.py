@@ -18,6 +18,9 @@ from tests.convergence.statements import Place, Writer
 
 COMMAND_ATTEMPTS = 3
 
+WITHOUT_SAMPLES = {"triggers off"}
+"""Faults after which one revision names two contents, until the tracker has minted."""
+
 _places = count(1)
 
 
@@ -55,9 +58,10 @@ async def run(cluster: Cluster, ports: Ports, plan: Plan) -> Report:
         for each in plan.rounds:
             before = followers.counters()
             network.weather = each.weather
-            await _round(cluster, place, each, chance)
+            await _round(cluster, followers, place, each, chance)
             network.weather = CALM
             report.arrivals.append(await followers.arrive())
+            followers.compare_samples()
             wrong = [*followers.wrong(), *network.ledger.violations]
             if each.undisturbed and not place.endangered:
                 wrong += followers.repaired_without_need(before)
@@ -70,7 +74,7 @@ async def run(cluster: Cluster, ports: Ports, plan: Plan) -> Report:
     return report
 
 
-async def _round(cluster: Cluster, place: Place, plan: Round, chance: random.Random) -> None:
+async def _round(cluster: Cluster, followers: Followers, place: Place, plan: Round, chance: random.Random) -> None:
     written, struck, done = asyncio.Event(), asyncio.Event(), 0
     total = sum(map(len, plan.writers))
 
@@ -90,6 +94,8 @@ async def _round(cluster: Cluster, place: Place, plan: Round, chance: random.Ran
 
     async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
         striking = tasks.create_task(fault())
+        if plan.fault not in WITHOUT_SAMPLES:
+            tasks.create_task(followers.sample(written))
         writing = []
         for steps in plan.writers:
             url = chance.choice(cluster.gateway_urls())

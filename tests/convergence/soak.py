@@ -1,7 +1,7 @@
 """Random runs for as long as one likes: `python -m tests.convergence.soak --minutes 10 --seed 7`.
 
-Each fault comes in turn. A plan that fails is printed, made smaller as long as what is left fails too, and belongs into
-`kept.py`.
+Each fault comes in turn. A plan that fails is printed, and with --shrink made smaller for as long as what is left fails
+too. Its seed belongs into `kept.py`.
 """
 
 import asyncio

@@ -316,8 +316,10 @@ GENTLE = (*PLAIN, *ACTS, *ACTS)
 """Steps after which every session is still the same one; acts do more at once, so they come up twice as often."""
 HARSH = (*ENDING, *ENDING_ACTS, *SWEEPING)
 
-REFUSED = (asyncpg.IntegrityConstraintViolationError,)
+REFUSED = asyncpg.IntegrityConstraintViolationError
 """A session or id that is gone, or there already: an answer like any other."""
+NOT_LATER = "KC001"
+"""State of a refused prompt whose explicit time another one has passed meanwhile."""
 BROKEN = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 BROKEN_TOO = (asyncpg.OperatorInterventionError, asyncpg.CannotConnectNowError)
 
@@ -355,16 +357,8 @@ class Writer:
         draw = Draw(self._place, random.Random(step.number))
         if step.name in ENDING or step.name in ENDING_ACTS:
             self._place.endangered = True
-        act = ACTS.get(step.name) or ENDING_ACTS.get(step.name)
-        statement = PLAIN.get(step.name) or ENDING.get(step.name) or SWEEPING.get(step.name)
         try:
-            if act is not None:
-                await act(self, draw)
-            else:
-                assert statement is not None, step.name
-                await self.connection.execute(*statement(draw))
-        except REFUSED:
-            return "refused by the source"
+            await self._do(step.name, draw)
         except WriteRefused as refused:
             return f"{step.name}: {refused.code}"
         except Unreachable:
@@ -374,7 +368,19 @@ class Writer:
         except (*BROKEN, *BROKEN_TOO):
             self.connection.terminate()
             return "connection lost"
+        except asyncpg.PostgresError as error:
+            if isinstance(error, REFUSED) or error.sqlstate == NOT_LATER:
+                return "refused by the source"
+            raise
         return "done"
+
+    async def _do(self, name: str, draw: Draw) -> None:
+        act = ACTS.get(name) or ENDING_ACTS.get(name)
+        if act is not None:
+            await act(self, draw)
+            return
+        statement = PLAIN.get(name) or ENDING.get(name) or SWEEPING[name]
+        await self.connection.execute(*statement(draw))
 
     async def _connect(self) -> asyncpg.Connection:
         while True:
