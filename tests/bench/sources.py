@@ -78,7 +78,7 @@ async def _commits(database: str, script: Path, writers: int, seconds: float) ->
     address = urlsplit(database)
     programs = postgres_programs(script.parent, None)
     command = [str(programs.folder / "pgbench"), "-n", "-M", "prepared", "-f", str(script)]
-    command += ["-c", str(writers), "-j", "1", "-T", str(max(1, round(seconds)))]
+    command += ["-c", str(writers), "-j", "1", "-T", str(max(1, int(seconds)))]
     command += ["-h", str(address.hostname), "-p", str(address.port), "-U", str(address.username)]
     printed = await output_of([*command, address.path.removeprefix("/")], {"PGPASSWORD": str(address.password)})
     count = re.search(r"transactions actually processed: (\d+)", printed)
