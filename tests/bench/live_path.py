@@ -112,20 +112,15 @@ async def _decoding(ground: Ground, decoder: Peer, messages: Sequence[str], dela
 
 
 async def _streaming(ground: Ground, writer: Peer, delays: Delays, seconds: float) -> None:
-    client = connect(ground.redis_url)
-    try:
-        positions = await last_ids(client, [PACED.format(number) for number in range(PARTITIONS)])
-        reading = asyncio.create_task(_read(client, positions, lambda fields, now: delays.add(int(fields[b"at"]), now)))
+    def note(fields: Mapping[bytes, bytes], now: int) -> None:
+        delays.add(int(fields[b"at"]), now)
+
+    async with _reading(ground, [PACED.format(number) for number in range(PARTITIONS)], note):
         await writer.ask(rate=RATE, seconds=seconds, size=FRAME_BYTES, streams=PARTITIONS)
         await settle()
-        reading.cancel()
-        await asyncio.wait([reading])
-    finally:
-        await client.aclose()
 
 
 async def _tracking(ground: Ground, messages: Sequence[str], delays: Delays, seconds: float) -> None:
-    client = connect(ground.redis_url)
     writer = Writer(ground.pool, messages)
     seen: dict[int, int] = {}
 
@@ -133,17 +128,26 @@ async def _tracking(ground: Ground, messages: Sequence[str], delays: Delays, sec
         if (found := _MARKED.search(fields[b"r"].decode())) is not None:
             seen[int(found[1])] = now
 
-    try:
-        positions = await last_ids(client, [streams.receipts(number) for number in range(PARTITIONS)])
-        reading = asyncio.create_task(_read(client, positions, note))
+    async with _reading(ground, [streams.receipts(number) for number in range(PARTITIONS)], note):
         await paced(RATE, seconds, writer.commit)
         await settle()
-        reading.cancel()
-        await asyncio.wait([reading])
-    finally:
-        await client.aclose()
     for number, at in writer.committed.items():
         delays.add(at, seen[number])
+
+
+@asynccontextmanager
+async def _reading(
+    ground: Ground, names: Sequence[str], note: Callable[[Mapping[bytes, bytes], int], None]
+) -> AsyncIterator[None]:
+    """Reads streams from now on."""
+    client = connect(ground.redis_url)
+    reading = asyncio.create_task(_read(client, await last_ids(client, names), note))
+    try:
+        yield
+    finally:
+        reading.cancel()
+        await asyncio.wait([reading])
+        await client.aclose()
 
 
 async def _read(client: Redis, positions: dict[str, bytes], note: Callable[[Mapping[bytes, bytes], int], None]) -> None:
