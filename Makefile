@@ -28,7 +28,7 @@ up: $(READY) ## Start everything here until ctrl-c; PORT=9000 chooses the port, 
 	@exec $(BIN)/kandev-conversation up $(ARGS)
 
 test: $(READY) ## Run all tests; ARGS="-k text" chooses some
-	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadgroup $(ARGS)
 
 check: $(READY) ## Format, lint, types, imports, dependencies, licences, links, generated files
 	@echo '- format';       $(BIN)/ruff format --check --quiet $(CODE)

@@ -35,10 +35,13 @@ async def serve(settings: Settings) -> None:
     try:
         sources = await availability.open()
         try:
-            ReadRequests(broker, Reader(sources), ReplyWriter(client), consumer)
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(guard.run())
-                tasks.create_task(availability.watch(sources))
+            requests = ReadRequests(broker, Reader(sources), ReplyWriter(client), consumer)
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(guard.run())
+                    tasks.create_task(availability.watch(sources))
+            finally:
+                await requests.close()
         finally:
             availability.close(sources)
             try:

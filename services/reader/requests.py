@@ -10,18 +10,24 @@ import os
 import secrets
 import socket
 import time
+from typing import Any
 
+import orjson
+from faststream.message import StreamMessage
 from faststream.redis import RedisBroker
+from pydantic import TypeAdapter, ValidationError
 
 from services.reader.answers import Reader
 from shared.broker.connection import BLOCK_MS, BROKER_ERRORS
 from shared.broker.guarded import Group, Subscription
 from shared.broker.replies import ReplyWriter, is_past
 from shared.contracts import streams
-from shared.contracts.errors import RequestFailed
+from shared.contracts.errors import RequestFailed, problem
 from shared.contracts.reads import MessagesPage, ReadRequest, TurnsPage
 
 logger = logging.getLogger(__name__)
+
+_REQUEST = TypeAdapter(ReadRequest)
 
 GROUP = Group(streams.READS, streams.READERS_GROUP)
 
@@ -50,7 +56,9 @@ class ReadRequests:
     def __init__(self, broker: RedisBroker, reader: Reader, replies: ReplyWriter, consumer: str) -> None:
         self._reader = reader
         self._replies = replies
+        self._hands = asyncio.Semaphore(MAX_WORKERS)
         self._pages = asyncio.Semaphore(MAX_PAGES)
+        self._tasks: set[asyncio.Task[None]] = set()
         source = Subscription(
             GROUP.stream,
             group=GROUP.name,
@@ -59,10 +67,36 @@ class ReadRequests:
             no_ack=True,
             polling_interval=BLOCK_MS,
             max_records=FETCHED_AT_ONCE,
+            batch=True,
         )
-        broker.subscriber(stream=source, max_workers=MAX_WORKERS, no_reply=True)(self.handle)
+        broker.subscriber(stream=source, no_reply=True, decoder=_documents)(self.handle)
 
-    async def handle(self, request: ReadRequest) -> None:
+    async def handle(self, entries: list[object]) -> None:
+        """Takes what one fetch brought. Returns, and so lets the next fetch begin, once every entry is in hand."""
+        for entry in entries:
+            try:
+                request = _REQUEST.validate_python(entry)
+            except ValidationError as error:
+                logger.warning("an entry of %s is no read: %s", GROUP.stream, problem(error, "entry"))
+                continue
+            await self._hands.acquire()
+            task = asyncio.get_running_loop().create_task(self._serve(request))
+            self._tasks.add(task)
+            task.add_done_callback(self._served)
+
+    async def close(self) -> None:
+        """Drops what is in hand: those who asked will ask another reader."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _served(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._hands.release()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("a read failed", exc_info=error)
+
+    async def _serve(self, request: ReadRequest) -> None:
         """Answers one request before its deadline, or not at all."""
         if is_past(request.deadline):
             return
@@ -86,3 +120,9 @@ class ReadRequests:
                 await self._replies.answer(request.reply_to, request.request_id, answer)
         except BROKER_ERRORS as error:
             logger.warning("a reply could not be sent (%s); its asker will ask again", type(error).__name__)
+
+
+# Any: FastStream's parameter is the type of its raw entries, which nothing here touches.
+async def _documents(message: StreamMessage[Any]) -> object:
+    """The entries of one fetch as plain JSON, each to be validated by itself: one that is no read spoils no other."""
+    return orjson.loads(message.body)

@@ -13,11 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
 from shared.broker.connection import BROKER_ERRORS, RETRY_SECONDS, stop_if_cancelled
 from shared.broker.cursor import last_ids, read_after, resumed
-from shared.broker.packed import packed, send
 from shared.contracts import streams
 from shared.contracts.receipts import ResyncReceipt
 
@@ -87,26 +85,27 @@ class ReceiptWriter:
                 await self._client.xtrim(streams.receipts(partition), minid=oldest, approximate=False)
 
     async def _write(self, entries: Sequence[tuple[int, Outgoing]]) -> None:
-        ids = await send(self._client, [self._packed(partition, entry) for partition, entry in entries])
+        pipeline = self._client.pipeline(transaction=False)
+        for partition, entry in entries:
+            self._sequence[partition] += 1
+            pipeline.xadd(
+                streams.receipts(partition),
+                {
+                    "s": entry.session_id,
+                    "k": entry.kind,
+                    "t": self._term,
+                    "q": self._sequence[partition],
+                    "r": entry.payload,
+                },
+            )
+        ids = await pipeline.execute()
         now = self._clock()
         for (partition, entry), entry_id in zip(entries, ids, strict=True):
             kept = self._kept[partition]
-            if not isinstance(entry_id, bytes):
-                raise ResponseError(f"expected an entry's id, Redis answered with {type(entry_id).__name__}")
             kept.entries.append((now, len(entry.payload), entry_id))
             kept.size += len(entry.payload)
         if any(kept.size > 2 * KEEP_BYTES for kept in self._kept):
             await self.trim()
-
-    def _packed(self, partition: int, entry: Outgoing) -> bytes:
-        """The XADD of an entry, which takes the next place in its partition."""
-        self._sequence[partition] += 1
-        return packed(
-            *(b"XADD", streams.receipts(partition).encode(), b"*"),
-            *(b"s", entry.session_id.encode(), b"k", entry.kind.encode()),
-            *(b"t", b"%d" % self._term, b"q", b"%d" % self._sequence[partition]),
-            *(b"r", entry.payload),
-        )
 
     def _forget(self, partition: int) -> bytes | None:
         """The id from which on entries are kept, if any are to be dropped."""

@@ -12,7 +12,6 @@ from redis.asyncio import Redis
 
 from shared.broker.connection import BROKER_ERRORS, RETRY_SECONDS, stop_if_cancelled
 from shared.broker.cursor import START, last_id, read_after, resumed
-from shared.broker.packed import packed, send
 from shared.contracts import streams
 from shared.contracts.base import Contract
 from shared.contracts.errors import Failure, RequestFailed
@@ -30,7 +29,6 @@ ATTEMPT_SECONDS = 1.5
 """How long one attempt waits for its reply before the request is sent again: the request or its reply was lost, with
 Redis or a reader.
 """
-
 
 KEPT_FOR_SECONDS = 10.0
 """A stream's disappearance is put off this often at most. Far less than its delay, so that one in use stays."""
@@ -53,18 +51,18 @@ class ReplyWriter:
         await self._send(reply_to, request_id, b"0", Refusal(error=failure))
 
     async def _send(self, reply_to: str, request_id: str, ok: bytes, body: Contract) -> None:
-        stream = reply_to.encode()
-        commands = [
-            packed(
-                *(b"XADD", stream, b"MAXLEN", b"~", b"%d" % KEEP_REPLIES, b"*"),
-                *(b"i", request_id.encode(), b"o", ok, b"b", body.model_dump_json().encode()),
-            )
-        ]
+        pipeline = self._client.pipeline(transaction=False)
+        pipeline.xadd(
+            reply_to,
+            {"i": request_id, "o": ok, "b": body.model_dump_json()},
+            maxlen=KEEP_REPLIES,
+            approximate=True,
+        )
         # A stream that Redis has lost meanwhile comes back without its expiry, until that is due. A gateway that ends
         # just then leaves its last replies in Redis: a bounded number, after two accidents in ten seconds.
         if self._is_due(reply_to):
-            commands.append(packed(b"PEXPIRE", stream, b"%d" % KEEP_STREAM_MS))
-        await send(self._client, commands)
+            pipeline.pexpire(reply_to, KEEP_STREAM_MS)
+        await pipeline.execute()
 
     def _is_due(self, reply_to: str) -> bool:
         """Whether the stream's expiry is to be put off now. Streams that are not written to any more are forgotten."""

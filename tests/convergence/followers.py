@@ -33,6 +33,11 @@ SELECT e.epoch, s.id IS NOT NULL AS there, coalesce(r.revision, 0) AS revision
   FROM conversation.epoch e LEFT JOIN task_sessions s ON s.id = $1
   LEFT JOIN conversation_session_revisions r ON r.session_id = s.id
 """
+# A truncated table is empty in older snapshots too: the tables are locked before the snapshot is taken.
+LOCK = """
+LOCK TABLE conversation.epoch, task_sessions, conversation_session_revisions, task_session_messages, task_session_turns
+  IN ACCESS SHARE MODE
+"""
 MESSAGES = "SELECT * FROM task_session_messages WHERE task_session_id = $1"
 TURNS = "SELECT * FROM task_session_turns WHERE task_session_id = $1"
 
@@ -49,6 +54,7 @@ class Truth:
 async def read_truth(pool: asyncpg.Pool, session: str) -> Truth:
     """Reads one session, all of it, in one snapshot."""
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+        await connection.execute(LOCK)
         position = await connection.fetchrow(POSITION, session)
         messages = await connection.fetch(MESSAGES, session)
         turns = await connection.fetch(TURNS, session)

@@ -3,7 +3,7 @@
 KEPT: tuple[tuple[int, str], ...] = (
     # The revision service ended: the end of a connection came between two steps, which asyncpg calls an internal error.
     (2, "backends ended"),
-    # Two scopes showed a prompt more than the source had at the same revision. The cause is not known yet.
+    # Two scopes seemed to show a row too many: the comparison's own snapshot had been emptied by a TRUNCATE.
     (300, "a gateway killed"),
 )
 """Seed and fault."""
