@@ -34,6 +34,10 @@ KEPT_FOR_SECONDS = 10.0
 """A stream's disappearance is put off this often at most. Far less than its delay, so that one in use stays."""
 
 
+_Reply = tuple[bool, bytes]
+"""Whether the request was answered rather than refused, and the answer or the refusal as JSON."""
+
+
 class ReplyWriter:
     """Answers requests on their askers' streams. Raises redis-py's errors; the asker will ask again."""
 
@@ -81,7 +85,7 @@ class ReplyInbox:
         self._client = client
         self.name = streams.replies(secrets.token_hex(8))
         self._position = START
-        self._waiting: dict[str, asyncio.Future[tuple[bool, bytes]]] = {}
+        self._waiting: dict[str, asyncio.Future[_Reply | None]] = {}
 
     async def run(self) -> None:
         """Reads until it is cancelled."""
@@ -112,17 +116,20 @@ class ReplyInbox:
         """
         while (left := deadline - time.monotonic()) > 0:
             request_id = secrets.token_hex(12)
-            future: asyncio.Future[tuple[bool, bytes]] = asyncio.get_running_loop().create_future()
+            future: asyncio.Future[_Reply | None] = asyncio.get_running_loop().create_future()
             self._waiting[request_id] = future
             try:
                 async with asyncio.timeout(min(left, ATTEMPT_SECONDS)):
                     await send(request_id)
-                    ok, body = await future
-            except (*BROKER_ERRORS, _Lost):
-                await asyncio.sleep(min(RETRY_SECONDS, left))
-                continue
+                    reply = await future
+            except BROKER_ERRORS:
+                reply = None
             finally:
                 self._waiting.pop(request_id, None)
+            if reply is None:
+                await asyncio.sleep(min(RETRY_SECONDS, left))
+                continue
+            ok, body = reply
             if ok:
                 return body
             raise _refused(body)
@@ -141,11 +148,7 @@ class ReplyInbox:
         """What was asked before the connection was lost may never be answered: let each asker ask again."""
         for future in self._waiting.values():
             if not future.done():
-                future.set_exception(_Lost())
-
-
-class _Lost(Exception):  # noqa: N818 - an event inside this module, not an error that anyone sees
-    pass
+                future.set_result(None)
 
 
 _REFUSAL = TypeAdapter(Refusal)
