@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self
 import aiohttp
 import orjson
 
+from client.reasons import reason
 from shared.contracts.wire import CHANGED, SESSION_REMOVED
 
 log = logging.getLogger(__name__)
@@ -200,11 +201,9 @@ class Connection:
                 ),
                 ANSWER_SECONDS,
             )
-        except aiohttp.WSServerHandshakeError as error:
-            refused = error.status in {401, 403}
-            raise ConnectionFailed(self.url, f"status {error.status}", unauthenticated=refused) from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise ConnectionFailed(self.url, type(error).__name__) from error
+            refused = isinstance(error, aiohttp.WSServerHandshakeError) and error.status in {401, 403}
+            raise ConnectionFailed(self.url, reason(error), unauthenticated=refused) from error
 
     async def _run(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         clock = asyncio.get_running_loop().time

@@ -8,6 +8,7 @@ import redis.asyncio
 from redis.exceptions import RedisError
 
 from deploy.local.errors import StackError
+from shared.reasons import reason
 
 REACH_SECONDS = 10.0
 
@@ -18,7 +19,7 @@ async def reach_database(url: str) -> None:
         connection = await asyncpg.connect(url, timeout=REACH_SECONDS)
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
         raise StackError(
-            f"The database at {_place(url)} cannot be reached ({_reason(error)}). "
+            f"The database at {_place(url)} cannot be reached ({reason(error)}). "
             "Start it, correct DATABASE_URL, or leave DATABASE_URL unset to use the embedded one."
         ) from None
     await connection.close()
@@ -31,7 +32,7 @@ async def reach_redis(url: str) -> None:
             await client.ping()
     except (OSError, TimeoutError, RedisError, ValueError) as error:
         raise StackError(
-            f"Redis at {_place(url)} cannot be reached ({_reason(error)}). "
+            f"Redis at {_place(url)} cannot be reached ({reason(error)}). "
             "Start it, correct REDIS_URL, or leave REDIS_URL unset to use the embedded one."
         ) from None
 
@@ -43,8 +44,3 @@ def _place(url: str) -> str:
     except ValueError:
         return "an address that is no URL"
     return f"{parts.hostname or 'an unnamed host'}:{port or 'its default port'}{parts.path}"
-
-
-def _reason(error: Exception) -> str:
-    """The kind of failure: texts of drivers may quote the address with its password."""
-    return type(error).__name__
