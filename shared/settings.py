@@ -6,30 +6,77 @@ addresses.
 
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import AliasChoices, Field, SecretStr
+from pydantic import AfterValidator, AliasChoices, Field, SecretStr
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 
+def _database_address(secret: SecretStr) -> SecretStr:
+    return _address(secret, ("postgresql", "postgres"), "postgresql://user:password@host:port/database")
+
+
+def _redis_address(secret: SecretStr) -> SecretStr:
+    return _address(secret, ("redis", "rediss", "unix"), "redis://:password@host:port/0, or rediss:// or unix://")
+
+
+def _address(secret: SecretStr, schemes: tuple[str, ...], expected: str) -> SecretStr:
+    """The address, if it has the form of one. Its password may hold anything; an error never shows the value."""
+    text = secret.get_secret_value()
+    scheme, separator, rest = text.partition("://")
+    if scheme not in schemes or not separator or not rest.isprintable() or not _names_a_place(scheme, text):
+        raise PydanticCustomError("address", "expected an address like {expected}", {"expected": expected})
+    return secret
+
+
+def _names_a_place(scheme: str, text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    if scheme == "unix":
+        return bool(parts.path.strip("/"))
+    # PostgreSQL's addresses may name several hosts, or, for its socket files, none.
+    return all(_is_host(host) for host in parts.netloc.rpartition("@")[2].split(","))
+
+
+def _is_host(text: str) -> bool:
+    bracketed, _, port = text.rpartition("]")
+    name, _, port = (bracketed, "", port.removeprefix(":")) if bracketed else text.partition(":")
+    return " " not in name and (not port or (port.isascii() and port.isdigit() and 0 < int(port) <= 65535))
+
+
+DatabaseAddress = Annotated[SecretStr, AfterValidator(_database_address)]
+RedisAddress = Annotated[SecretStr, AfterValidator(_redis_address)]
+
+
 class Settings(BaseSettings):
-    """Every setting. Addresses hold passwords and are therefore secrets: read them with `.get_secret_value()`."""
+    """Every setting. Addresses hold passwords and are therefore secrets: read them with `.get_secret_value()`.
+
+    A variable that is set to nothing counts as unset.
+    """
 
     model_config = SettingsConfigDict(
-        env_prefix="KANDEV_", extra="ignore", hide_input_in_errors=True, populate_by_name=True
+        env_prefix="KANDEV_",
+        env_ignore_empty=True,
+        extra="ignore",
+        hide_input_in_errors=True,
+        populate_by_name=True,
     )
 
-    database_url: SecretStr = Field(
+    database_url: DatabaseAddress = Field(
         default=SecretStr("postgresql://localhost:5432/kandev"),
         validation_alias=AliasChoices("KANDEV_DATABASE_URL", "DATABASE_URL"),
         description="PostgreSQL primary that holds the source. The revision service needs the REPLICATION right there.",
     )
-    replica_url: SecretStr | None = Field(
+    replica_url: DatabaseAddress | None = Field(
         default=None,
         description="A read replica from which readers answer what need not come from the primary.",
     )
-    redis_url: SecretStr = Field(
+    redis_url: RedisAddress = Field(
         default=SecretStr("redis://localhost:6379/0"),
         validation_alias=AliasChoices("KANDEV_REDIS_URL", "REDIS_URL"),
         description="Redis (or a compatible server) that carries the streams. As confidential as the database.",
