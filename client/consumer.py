@@ -169,7 +169,7 @@ def _frame_counted(state: State, frame: FrameForScope) -> State:
     match frame:
         case Change(operations=operations):
             return counted(state, frames=1, coverage=0 if operations else 1)
-        case Reset():
+        case Reset() | OtherEpoch(reset=True):
             return counted(state, resets=1)
         case Check() | Malformed() | OtherEpoch():
             return state

@@ -27,7 +27,9 @@ class Malformed:
 
 @dataclass(frozen=True, slots=True)
 class OtherEpoch:
-    """Of a history whose revisions cannot be compared with those of the scope."""
+    """Of a history whose revisions cannot be compared with those of the scope. `reset`: it is a reset besides."""
+
+    reset: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def read_frame(payload: dict[str, Any], size: int, scope_id: str, session_id: st
     except ValidationError:
         return Malformed()
     if epoch and changed.epoch != epoch:
-        return OtherEpoch()
+        return OtherEpoch(reset=changed.reset is True)
     if changed.reset:
         return Reset()
     return _interval(changed, size)

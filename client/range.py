@@ -114,6 +114,13 @@ class Part:
                     rows[row.id] = row
         return replace(self, revision=revision, rows=self.rows if rows is None else rows)
 
+    def above(self, low: Key | None) -> "Part":
+        """This part without its rows below `low`; the whole of it where there are none, or no others (C5)."""
+        if low is None or all(row.key >= low for row in self.rows.values()):
+            return self
+        kept = {name: row for name, row in self.rows.items() if row.key >= low}
+        return replace(self, low=low, rows=kept) if kept else self
+
     def ordered(self) -> tuple[Row, ...]:
         """The rows, oldest first."""
         return tuple(sorted(self.rows.values(), key=lambda row: row.key))

@@ -24,8 +24,9 @@ class Counters:
     """What happened to a scope so far.
 
     `frames`: change frames that came; of those `coverage` had no operations and `duplicates` brought nothing new.
-    `gaps`: times that a change was seen to be missing. `resets`: frames that said so themselves. `repairs`: reads of
-    the loaded range after the first. `reads`: pages asked for.
+    `gaps`: times that a live scope saw a change to be missing; each leads to a repair. `resets`: frames that said so
+    themselves, of any epoch. `repairs`: reads of the loaded range after the first. `reads`: pages asked for, those
+    included that a cycle reads again because of frames that were lost meanwhile.
     """
 
     frames: int = 0

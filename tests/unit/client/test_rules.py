@@ -221,6 +221,19 @@ class TestC1OrderOfRules:
         world.feed_tick()
         assert world.state.status == "repairing"
 
+    @pytest.mark.parametrize("epoch", ["epoch-0", "another"])
+    @pytest.mark.parametrize("phase", ["live", "reading", "waiting"])
+    def test_a_reset_is_counted_in_every_phase_whatever_epoch_it_carries(
+        self, world: World, phase: str, epoch: str
+    ) -> None:
+        if phase != "live":
+            world.feed(frame(6, 7))
+        if phase == "reading":
+            world.feed(Subscribed("epoch-0", 7))
+        world.feed(frame("", "", reset=True, epoch=epoch))
+        world.feed(frame(5, 6, epoch=epoch))
+        assert world.state.counters.resets == 1
+
     def test_frames_after_a_reset_during_a_repair_are_not_joined_to_older_pages(self, world: World) -> None:
         world.feed(frame("", "", reset=True))
         world.open_scope()
@@ -376,6 +389,10 @@ class TestC3EachPartKeepsItsRevision:
         world.publish()
         world.deliver()
         assert [type(asked.effect) for asked in world.reads] == [ReadTurns]
+        world.answer()
+        assert world.state.live
+        counters = world.state.counters
+        assert (counters.gaps, counters.repairs, counters.reads) == (0, 0, 3), "a gap is what a repair follows"
 
     def test_reading_again_has_an_end(self) -> None:
         world = self.reading()
@@ -550,6 +567,40 @@ class TestC5RepairReplacesWhatItProves:
             world.feed(LoadMore())
             world.answer_all()
         assert world.shown() == world.expected("epoch-0", 2, None)
+
+    def test_a_repair_does_not_extend_the_range_below_its_boundary(self) -> None:
+        world = self.loaded(rows=6, pages=1)
+        low = world.low()
+        for number in range(6, 10):
+            world.put(message(f"m{number:02d}", number))
+            world.publish()
+            world.deliver()
+            world.now += 50
+            world.reset()
+            world.settle()
+            assert world.low() == low
+            assert world.has_more()
+            assert world.shown() == world.expected("epoch-0", world.source.revision, low)
+        while world.has_more():
+            world.feed(LoadMore())
+            world.answer_all()
+        assert world.shown() == world.expected("epoch-0", world.source.revision, None)
+
+    def test_a_repair_whose_range_is_empty_loads_a_page_all_the_same(self) -> None:
+        world = self.loaded(rows=6, pages=1)
+        world.commit((("message", "m04"), None), (("message", "m05"), None))
+        world.now += 50
+        world.reset()
+        world.settle()
+        assert ids(world) == ["m02", "m03"]
+
+    def test_a_repair_of_a_whole_session_has_no_boundary(self) -> None:
+        world = self.loaded(rows=2, pages=1)
+        world.put(message("l9", 0))
+        world.now += 50
+        world.reset()
+        world.settle()
+        assert (ids(world), world.has_more()) == (["l9", "m00", "m01"], False)
 
     def test_a_row_that_moves_beyond_the_boundary_is_no_longer_shown(self) -> None:
         world = self.loaded(rows=6, pages=1)
