@@ -18,6 +18,11 @@ LOOPBACK = "127.0.0.1"
 
 def is_free(port: int, host: str = LOOPBACK) -> bool:
     """Whether a server could listen on the port now. A port on which only closed connections linger counts as free."""
+    return _hindrance(port, host) == 0
+
+
+def _hindrance(port: int, host: str) -> int:
+    """The error number that keeps a server from the port; 0 when nothing does."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -26,11 +31,18 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
             probe.listen(1)
         except OSError as error:
             if error.errno in {errno.EADDRINUSE, errno.EACCES}:
-                return False
+                return error.errno
             raise StackError(
                 f"Nothing can listen on {host}: {error.strerror}. Set KANDEV_HOST to an address of this machine."
             ) from error
-    return True
+    return 0
+
+
+def refusal(port: int, setting: str, hindrance: int) -> str:
+    """Why a port that somebody chose is not to be had, by the error number that a server would meet."""
+    if hindrance == errno.EACCES:
+        return f"This user may not listen on port {port}. Choose a {setting} from 1024 up, or leave {setting} unset."
+    return f"Port {port} is in use. Stop what listens there, choose another {setting}, or leave {setting} unset."
 
 
 class Ports:
@@ -59,9 +71,7 @@ class Ports:
     def exactly(self, port: int, setting: str, host: str = LOOPBACK) -> int:
         """The port that somebody chose by `setting`. Raises `StackError` when something else has it."""
         if not self._take(port, host):
-            raise StackError(
-                f"Port {port} is in use. Stop what listens there, choose another {setting}, or leave {setting} unset."
-            )
+            raise StackError(refusal(port, setting, _hindrance(port, host)))
         return port
 
     def preferred(self, port: int, host: str = LOOPBACK) -> int:

@@ -1,12 +1,13 @@
 """Which ports a stack is given."""
 
+import errno
 import socket
 from collections.abc import Iterator
 
 import pytest
 
 from deploy.local.errors import StackError
-from deploy.local.ports import Ports, is_free
+from deploy.local.ports import Ports, is_free, refusal
 
 
 @pytest.fixture
@@ -58,6 +59,11 @@ def test_a_port_whose_connections_only_linger_is_free() -> None:
             accepted, _ = listener.accept()
             accepted.close()
     assert is_free(port)
+
+
+def test_a_port_that_this_user_may_not_use_is_not_said_to_be_in_use() -> None:
+    assert refusal(80, "PORT", errno.EACCES).startswith("This user may not listen on port 80")
+    assert "in use" not in refusal(80, "PORT", errno.EACCES)
 
 
 def test_an_address_of_another_machine_is_named() -> None:

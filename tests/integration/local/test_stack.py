@@ -226,20 +226,36 @@ def test_given_addresses_are_used_and_left_running(terminal: Terminal, empty_dat
     ("setting", "address"),
     [
         ("DATABASE_URL", "postgresql://user:not-to-be-shown@127.0.0.1:1/kandev"),
-        ("DATABASE_URL", "nonsense"),
-        ("DATABASE_URL", "postgresql://user:not-to-be-shown@127.0.0.1:port/kandev"),
         ("REDIS_URL", "redis://:not-to-be-shown@127.0.0.1:1/0"),
-        ("REDIS_URL", "nonsense"),
     ],
 )
 def test_a_server_that_cannot_be_reached_is_named_without_its_password(
     terminal: Terminal, setting: str, address: str
 ) -> None:
     text = terminal.refused(terminal.up({setting: address}))
+    assert "connection refused" in text
     assert f"correct {setting}" in text
     assert "not-to-be-shown" not in text
     assert "Traceback" not in text
     assert belonging(terminal.folder) == []
+
+
+@pytest.mark.parametrize("setting", ["DATABASE_URL", "KANDEV_DATABASE_URL", "REDIS_URL", "KANDEV_REDIS_URL"])
+@pytest.mark.parametrize("address", ["not-to-be-shown", "postgresql://user:not-to-be-shown@127.0.0.1:port/kandev"])
+def test_what_is_no_address_is_named_by_the_variable_that_gave_it(
+    terminal: Terminal, setting: str, address: str
+) -> None:
+    text = terminal.refused(terminal.up({setting: address}))
+    assert f" {setting}: expected an address like" in text
+    assert "not-to-be-shown" not in text
+    assert "Traceback" not in text
+
+
+def test_a_port_that_is_set_to_nothing_is_unset(terminal: Terminal, given: dict[str, str]) -> None:
+    process = terminal.up({**given, "PORT": "", "KANDEV_PORT": ""})
+    assert terminal.ready(process).ports["http"]
+    process.terminate()
+    assert process.wait(PATIENCE) == 0
 
 
 def test_a_database_newer_than_the_code_is_refused(terminal: Terminal, database_url: str, redis_url: str) -> None:
