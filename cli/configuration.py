@@ -30,8 +30,8 @@ def variables_of(name: str) -> tuple[str, ...]:
 
 
 def variables_given(name: str) -> bool:
-    """Whether the environment gives this setting a value."""
-    environment = {variable.upper() for variable in os.environ}
+    """Whether the environment gives this setting a value; an empty one is none."""
+    environment = {variable.upper() for variable, value in os.environ.items() if value}
     return any(variable in environment for variable in variables_of(name))
 
 
@@ -44,4 +44,10 @@ def complaints_of(error: ValidationError) -> dict[str, str]:
 
 
 def _variable(place: str) -> str:
-    return variables_of(place)[0] if place in Settings.model_fields else place
+    """The variable that gave the value of a place in an error, which is a setting's name or the first variable of it."""
+    for name in Settings.model_fields:
+        variables = variables_of(name)
+        if place == name or place in variables:
+            given = {variable.upper() for variable, value in os.environ.items() if value}
+            return next((variable for variable in variables if variable in given), variables[0])
+    return place

@@ -7,6 +7,7 @@ import asyncpg
 from cli.configuration import load_settings, variables_given
 from cli.errors import CommandFailed
 from deploy.local.running import RunningStack, running_stack
+from shared.reasons import reason
 from shared.settings import Settings
 
 
@@ -26,20 +27,16 @@ def place(url: str) -> str:
     """Host, port and database of an address, without user and password."""
     try:
         parts = urlsplit(url)
-        port = parts.port
     except ValueError:
         return "an address that is no URL"
-    return f"{parts.hostname or 'the default host'}{f':{port}' if port else ''}{parts.path}"
+    return f"{parts.netloc.rpartition('@')[2] or 'the default host'}{parts.path}"
 
 
 def unreachable(url: str, error: Exception) -> CommandFailed:
-    """The sentence for a database that did not let us in. Kinds only: texts of drivers may quote the address."""
-    reason = type(error).__name__
-    if isinstance(error, asyncpg.PostgresError) and error.sqlstate:
-        reason = f"{reason}, SQLSTATE {error.sqlstate}"
+    """The sentence for a database that did not let us in."""
     return CommandFailed(
-        f"The database at {place(url)} cannot be reached ({reason}). Start it (`kandev-conversation up` brings one), "
-        "or set KANDEV_DATABASE_URL to postgresql://user:password@host:port/database."
+        f"The database at {place(url)} cannot be reached ({reason(error)}). Start it (`kandev-conversation up` brings "
+        "one), or set KANDEV_DATABASE_URL to postgresql://user:password@host:port/database."
     )
 
 

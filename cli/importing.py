@@ -21,6 +21,9 @@ AT_A_TIME = 8
 
 DEFAULT_WORKSPACE = "Imported transcripts"
 
+LISTED_SESSIONS = 500
+"""Most sessions that a gateway lists."""
+
 # Answers that concern one message and say nothing about the next one.
 _OF_ONE_MESSAGE = frozenset({400, CONFLICT, 413})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -72,8 +75,15 @@ def sentence(error: WriteError) -> str:
             "or name a running gateway with --url."
         )
     if isinstance(error, WriteRefused):
-        return f"The gateway refused a write ({error.code or error.status}): {error}."
+        return f"The gateway refuses this ({error.code or error.status}): {error}."
     return str(error)
+
+
+def _there_already(session_id: str) -> CommandFailed:
+    return CommandFailed(
+        f"The session {session_id} is there already, in another task or made otherwise. Import it with the --workspace "
+        "and --task of the first time, or delete that session first."
+    )
 
 
 class SessionImport:
@@ -102,6 +112,18 @@ class SessionImport:
             turns=len(session.turns),
         )
 
+    async def admit(self) -> None:
+        """Asks, before anything is written, whether the session is there in another task. Raises `CommandFailed`."""
+        try:
+            in_task = await self._writers.sessions(self.outcome.task_id)
+            known = any(session.id == self.outcome.session_id for session in in_task)
+            # A list that is full may lack it; its task is there then, and the write itself refuses what differs.
+            if known or len(in_task) >= LISTED_SESSIONS or not await self._writers.has_session(self.outcome.session_id):
+                return
+        except WriteError as error:
+            raise CommandFailed(sentence(error)) from None
+        raise _there_already(self.outcome.session_id)
+
     async def run(self) -> Outcome:
         """Writes everything. Raises `CommandFailed`."""
         try:
@@ -127,10 +149,7 @@ class SessionImport:
         except WriteRefused as refused:
             if refused.status != CONFLICT:
                 raise
-            raise CommandFailed(
-                f"The session {session.session_id} is there already, in another task or made otherwise. Import it with "
-                "the --workspace and --task of the first time, or delete that session first."
-            ) from None
+            raise _there_already(session.session_id) from None
 
     async def _write_turn(self, turn: PlannedTurn | None, messages: Iterable[PlannedMessage]) -> None:
         remaining = iter(messages)

@@ -1,9 +1,12 @@
 """The command `kandev-conversation`: what it offers, and how every part of it ends."""
 
+import errno
 import importlib
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 
 import click
@@ -12,6 +15,11 @@ from cli.errors import CANNOT, CommandFailed
 
 INTERRUPTED = 130
 """Exit code after ctrl-c, as shells use it."""
+
+UNREAD = 1
+"""Exit code when the reader of the output went away."""
+
+_OF_OUTPUT = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +36,7 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "up": Entry("cli.up", "up", "Start everything on this machine and keep it running."),
         "import": Entry("cli.transcripts_import", "import_", "Import coding-agent transcripts."),
         "replay": Entry("cli.replay", "replay", "Play a transcript as a new, live conversation."),
+        "sessions": Entry("cli.sessions", "sessions", "List the sessions there are, newest first."),
         "tail": Entry("cli.tail", "tail", "Follow a conversation in the terminal."),
         "verify": Entry("cli.verify", "verify", "Check that what followers see equals the source."),
         "doctor": Entry("cli.doctor", "doctor", "Find what is wrong, and say what to do."),
@@ -75,7 +84,7 @@ def kandev_conversation() -> None:
     A first look, in two terminals:
       kandev-conversation up
       kandev-conversation replay session.jsonl --speed 5   (prints the session's id)
-      kandev-conversation tail SESSION
+      kandev-conversation tail SESSION          (`sessions` lists them)
 
     \b
     Everyday work:
@@ -86,13 +95,35 @@ def kandev_conversation() -> None:
 
     \b
     Exit codes: 0 done; 1 done, and something was found wrong; 2 could not be
-    done (the reason is on standard error); 130 stopped by ctrl-c.
+    done (the reason is on standard error); 130 interrupted before it was done.
+    Ctrl-c is the usual end of up, run, tail and replay: 0. So is an import that
+    left out lines: they are named on standard error.
     """
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command and ends the process with its exit code."""
-    sys.exit(_outcome(None if arguments is None else list(arguments)))
+    sys.exit(_flushed(_outcome(None if arguments is None else list(arguments))))
+
+
+def _flushed(code: int) -> int:
+    """The exit code, once the last output is written."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return _not_written(error)
+    return code
+
+
+def _not_written(error: OSError) -> int:
+    """The end of a command whose output nobody takes: quiet when the reader went away, else with a sentence."""
+    # What is still held back would fail once more when the interpreter ends.
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    if error.errno == errno.EPIPE:
+        return UNREAD
+    click.echo(f"Error: The output cannot be written: {error.strerror}.", err=True)
+    return CANNOT
 
 
 def _outcome(arguments: list[str] | None) -> int:
@@ -107,6 +138,10 @@ def _outcome(arguments: list[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("Stopped.", err=True)
         return INTERRUPTED
+    except OSError as error:
+        if error.errno not in _OF_OUTPUT:
+            raise
+        return _not_written(error)
     return code if isinstance(code, int) else 0
 
 

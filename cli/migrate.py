@@ -12,6 +12,7 @@ from cli.errors import CommandFailed
 from services.revision.schema.migrate import Migration, MigrationReport, SchemaError
 from services.revision.schema.migrate import migrate as apply_migrations
 from shared.database import connect
+from shared.reasons import reason
 
 
 @click.command()
@@ -47,7 +48,7 @@ async def _migrate(url: str, *, quiet: bool) -> MigrationReport:
         raise CommandFailed(f"The database was not migrated: {error}.") from None
     except asyncpg.PostgresError as error:
         raise CommandFailed(
-            f"The database was not migrated ({type(error).__name__}, SQLSTATE {error.sqlstate}). The role needs the "
+            f"The database was not migrated ({reason(error)}). The role needs the "
             "right to create schemas and tables there; what was done stays done, and the next run goes on from there."
         ) from None
     except (OSError, asyncpg.InterfaceError) as error:

@@ -8,8 +8,11 @@ from pathlib import Path
 import click
 import orjson
 
+from cli.counting import counted
 from cli.errors import CommandFailed
 from cli.importing import sentence
+from cli.options import Finite, url_option
+from cli.skips import report_skips
 from cli.target import target_url
 from cli.transcripts.contents import Transcript
 from cli.transcripts.plan import PlannedMessage, PlannedSession, stable_id
@@ -23,13 +26,11 @@ STREAMED = frozenset({"message", "thinking"})
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--url", help="The gateway. [default: the stack that runs here, else http://127.0.0.1:8080]")
-@click.option(
-    "--speed", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True, help="Times as fast."
-)
+@url_option
+@click.option("--speed", type=Finite(min=0, min_open=True), default=1.0, show_default=True, help="Times as fast.")
 @click.option(
     "--max-gap",
-    type=click.FloatRange(min=0),
+    type=Finite(min=0),
     default=2.0,
     show_default=True,
     help="Longest pause, in recorded seconds.",
@@ -40,13 +41,15 @@ def replay(*, file: Path, url: str | None, speed: float, max_gap: float, chosen:
     """Play a transcript as a new, live conversation.
 
     The new session's id is printed first, so that it can be followed from the start. Replies are streamed in small
-    appends, tools get their results when they had them. Ctrl-c stops where it is.
+    appends, tools get their results when they had them. Ctrl-c stops where it is, with exit code 0. A line of the file
+    that cannot be used is named on standard error and left out.
 
     \b
     Example:
       kandev-conversation replay session.jsonl --speed 10
     """
     with Transcript(file) as transcript:
+        report_skips(transcript.path, transcript.plan.skipped)
         planned = _choose(transcript, chosen)
         session_id = str(uuid.uuid4())
 
@@ -54,11 +57,19 @@ def replay(*, file: Path, url: str | None, speed: float, max_gap: float, chosen:
             click.echo(orjson.dumps({"event": "session", "session_id": session_id}) if as_json else session_id)
 
         replaying = Replay(transcript, planned, session_id, speed=speed, max_gap=max_gap, announce=announce)
-        counts = asyncio.run(_replay(replaying, target_url(url)))
+        end = "done"
+        try:
+            asyncio.run(_replay(replaying, target_url(url)))
+        except KeyboardInterrupt:
+            if not replaying.announced:
+                raise
+            end = "stopped"
         if as_json:
-            click.echo(orjson.dumps({"event": "done", "session_id": session_id, **counts}))
+            counts = {f"{what}s": count for what, count in replaying.counts.items()}
+            click.echo(orjson.dumps({"event": end, "session_id": session_id, **counts}))
         else:
-            click.echo(", ".join(f"{count:,} {what}" for what, count in counts.items()), err=True)
+            told = ", ".join(counted(count, what) for what, count in replaying.counts.items())
+            click.echo(told if end == "done" else f"Stopped: {told}", err=True)
 
 
 def _choose(transcript: Transcript, chosen: str | None) -> PlannedSession:
@@ -78,17 +89,20 @@ def _choose(transcript: Transcript, chosen: str | None) -> PlannedSession:
     raise CommandFailed(f"{transcript.path} does not hold the session {chosen}. It holds: {held}")
 
 
-async def _replay(replaying: "Replay", url: str) -> dict[str, int]:
+async def _replay(replaying: "Replay", url: str) -> None:
     async with Writers(url) as writers:
         try:
             await writers.reach()
-            return await replaying.run(writers)
+            await replaying.run(writers)
         except WriteError as error:
             raise CommandFailed(sentence(error)) from None
 
 
 class Replay:
-    """One replay: one write at a time, each at its moment or as soon after it as the gateway allows."""
+    """One replay: one write at a time, each at its moment or as soon after it as the gateway allows.
+
+    `announced`: the session is there and its id was told. `counts`: what was written so far, by kind.
+    """
 
     def __init__(
         self,
@@ -106,16 +120,18 @@ class Replay:
         self._speed = speed
         self._steps = timeline(planned, max_gap)
         self._announce = announce
+        self.announced = False
         self._revision = 0
-        self._counts = {"messages": 0, "appends": 0, "updates": 0, "turns": 0}
+        self.counts = {"message": 0, "append": 0, "update": 0, "turn": 0}
 
-    async def run(self, writers: Writers) -> dict[str, int]:
-        """Makes the session, announces it and plays to the end. Answers how much was written."""
+    async def run(self, writers: Writers) -> None:
+        """Makes the session, announces it and plays to the end."""
         workspace_id, task_id = stable_id("workspace", WORKSPACE), self._new_id("task")
         await writers.create_workspace(workspace_id, WORKSPACE)
         await writers.create_task(task_id, workspace_id, self._transcript.title(self._planned))
         metadata = {"source": "replay", "replay_of": self._planned.session_id, **self._planned.facts}
         self._note(await writers.create_session(self._session_id, task_id, state="RUNNING", metadata=metadata))
+        self.announced = True
         self._announce()
         loop = asyncio.get_running_loop()
         due = loop.time()
@@ -124,12 +140,11 @@ class Replay:
             await self._take(writers, step, until)
             await asyncio.sleep(max(0.0, until - loop.time()))
             due = until
-        return self._counts
 
     async def _take(self, writers: Writers, step: Step, until: float) -> None:
         message, turn = step.message, step.turn
         if turn is not None and step.moment is Moment.PROMPTS:
-            self._note(await writers.start_turn(self._session_id, self._new_id(turn.id)), "turns")
+            self._note(await writers.start_turn(self._session_id, self._new_id(turn.id)), "turn")
         if turn is not None and step.moment is Moment.COMPLETES:
             self._note(await writers.complete_turn(self._session_id, self._new_id(turn.id)))
         if message is None:
@@ -144,13 +159,13 @@ class Replay:
     async def _whole(self, writers: Writers, message: PlannedMessage) -> None:
         contents = self._transcript.contents(message)
         new = self._new(message, contents.call or contents.content, contents.call_metadata or contents.metadata)
-        self._note(await create_in_parts(writers, self._session_id, new), "messages")
+        self._note(await create_in_parts(writers, self._session_id, new), "message")
 
     async def _result(self, writers: Writers, message: PlannedMessage) -> None:
         contents = self._transcript.contents(message)
         changes = {"content": contents.content, "metadata": contents.metadata}
         message_id = self._new_id(message.id)
-        self._note(await update_message(writers, self._session_id, message_id, changes, self._revision), "updates")
+        self._note(await update_message(writers, self._session_id, message_id, changes, self._revision), "update")
 
     async def _stream(self, writers: Writers, message: PlannedMessage, until: float) -> None:
         loop = asyncio.get_running_loop()
@@ -158,11 +173,11 @@ class Replay:
         begun = loop.time()
         first, *rest = portions(contents.content, until - begun)
         new = self._new(message, first, contents.metadata)
-        self._note(await create_in_parts(writers, self._session_id, new), "messages")
+        self._note(await create_in_parts(writers, self._session_id, new), "message")
         offset = len(first)
         for number, text in enumerate(rest, 1):
             await asyncio.sleep(max(0.0, begun + (until - begun) * number / (len(rest) + 1) - loop.time()))
-            self._note(await writers.append(self._session_id, new.id, offset, text), "appends")
+            self._note(await writers.append(self._session_id, new.id, offset, text), "append")
             offset += len(text)
 
     def _new(self, message: PlannedMessage, content: str, metadata: object) -> NewMessage:
@@ -179,7 +194,7 @@ class Replay:
     def _new_id(self, name: str) -> str:
         return stable_id(self._session_id, name)
 
-    def _note(self, written: Written, counted: str | None = None) -> None:
+    def _note(self, written: Written, kind: str | None = None) -> None:
         self._revision = written.revision
-        if counted is not None:
-            self._counts[counted] += 1
+        if kind is not None:
+            self.counts[kind] += 1

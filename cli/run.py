@@ -9,7 +9,9 @@ import uvloop
 
 from cli.configuration import load_settings
 from cli.errors import CommandFailed
+from cli.listening import check_places, places_of
 from shared.process import until_stopped
+from shared.reasons import reason
 from shared.settings import Settings
 from shared.telemetry import configure_logging
 
@@ -30,9 +32,11 @@ def run(service: str) -> None:
     reader    answers reads from one snapshot each
     gateway   HTTP routes and WebSocket
 
-    Settings come from the environment: `kandev-conversation settings`.
+    Settings and addresses come from the environment alone (`kandev-conversation settings` lists them), while migrate,
+    psql and doctor use the stack that runs here when the environment names no address.
     """
     settings = load_settings()
+    check_places(places_of(service, settings))
     configure_logging(settings, service)
     # The protocol states what every service's main module offers; an import by name has no type of its own.
     module = cast(_Service, importlib.import_module(f"services.{service}.main"))
@@ -40,4 +44,4 @@ def run(service: str) -> None:
     try:
         uvloop.run(until_stopped(serve))
     except OSError as error:
-        raise CommandFailed(f"{service} ended: {error.strerror or type(error).__name__}.") from error
+        raise CommandFailed(f"{service} ended: {reason(error)}.") from error

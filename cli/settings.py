@@ -1,7 +1,7 @@
 """`kandev-conversation settings`: every setting with its variables, value, default and meaning."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from urllib.parse import urlsplit, urlunsplit
@@ -11,13 +11,17 @@ import orjson
 from pydantic import SecretStr, ValidationError
 
 from cli.configuration import PREFIX, complaints_of, variables_of
-from cli.errors import CANNOT
+from cli.errors import CANNOT, CommandFailed
+from cli.target import DEFAULT_URL, URL_VARIABLE, gateway_url
 from shared.settings import Settings
 
 MASK = "***"
+URL_DEFAULT = f"the stack that runs here, else {DEFAULT_URL}"
+URL_MEANING = (
+    "The gateway that commands talk to, unless --url names one: sessions, tail, verify, import, replay, doctor."
+)
 
-# Read by commands and by the tests, not by the services.
-_ELSEWHERE = frozenset({"KANDEV_URL"})
+# Read by the tests, not by the services.
 _TESTS = "KANDEV_TEST_"
 
 
@@ -57,11 +61,16 @@ def settings(as_json: bool) -> None:
         for row in rows:
             if row.problem:
                 click.echo(f"{row.variables[0]} cannot be used: {row.problem}", err=True)
+    warn_of_unknown(unknown)
+    if any(row.problem for row in rows):
+        raise SystemExit(CANNOT)
+
+
+def warn_of_unknown(unknown: Iterable[UnknownVariable]) -> None:
+    """Names each on standard error."""
     for one in unknown:
         hint = f" Did you mean {one.nearest}?" if one.nearest else ""
         click.echo(f"Warning: {one.variable} is no setting and has no effect.{hint}", err=True)
-    if any(row.problem for row in rows):
-        raise SystemExit(CANNOT)
 
 
 def setting_rows(environment: Mapping[str, str]) -> tuple[SettingRow, ...]:
@@ -72,7 +81,7 @@ def setting_rows(environment: Mapping[str, str]) -> tuple[SettingRow, ...]:
         values = Settings()
     except ValidationError as error:
         problems = complaints_of(error)
-    folded = {name.upper() for name in environment}
+    folded = {name.upper(): value for name, value in environment.items() if value}
     rows = []
     for name, field in Settings.model_fields.items():
         variables = variables_of(name)
@@ -81,12 +90,24 @@ def setting_rows(environment: Mapping[str, str]) -> tuple[SettingRow, ...]:
         default = shown(field.default)
         value = shown(getattr(values, name)) if values is not None else (MASK if given else default)
         rows.append(SettingRow(name, variables, value, default, given, field.description or "", problem))
-    return tuple(rows)
+    return (*rows, _url_row(folded.get(URL_VARIABLE, "")))
+
+
+def _url_row(value: str) -> SettingRow:
+    """The one variable that commands read and services do not."""
+    problem, shown_value = "", URL_DEFAULT
+    if value:
+        shown_value = shown(SecretStr(value))
+        try:
+            gateway_url(value, URL_VARIABLE)
+        except CommandFailed as failed:
+            problem, shown_value = str(failed), MASK
+    return SettingRow("url", (URL_VARIABLE,), shown_value, URL_DEFAULT, bool(value), URL_MEANING, problem)
 
 
 def unknown_variables(environment: Mapping[str, str]) -> tuple[UnknownVariable, ...]:
     """Variables with our prefix that nothing reads."""
-    known = {variable for name in Settings.model_fields for variable in variables_of(name)} | _ELSEWHERE
+    known = {variable for name in Settings.model_fields for variable in variables_of(name)} | {URL_VARIABLE}
     return tuple(
         UnknownVariable(name, next(iter(get_close_matches(name.upper(), sorted(known), 1)), ""))
         for name in sorted(environment)

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 import click
 from rich.live import Live
 
+from cli.options import SESSION, TASK, url_option
 from cli.tail_lines import AppendedLines, JsonLines
 from cli.tail_screen import Screen
 from cli.target import not_reached, target_url
@@ -30,10 +31,10 @@ class View(Protocol):
 
 
 @click.command()
-@click.argument("session")
-@click.option("--url", help="The gateway. [default: KANDEV_URL, else the stack that runs here, else port 8080]")
+@click.argument("session", type=SESSION)
+@url_option
 @click.option("--author", type=click.Choice(["user", "agent"]), help="Only messages by this author.")
-@click.option("--task", help="Only rows of this task.")
+@click.option("--task", type=TASK, help="Only rows of this task.")
 @click.option(
     "--limit", type=click.IntRange(1, PAGE_ROWS), default=20, show_default=True, help="Rows to begin with, the newest."
 )
@@ -48,6 +49,8 @@ def tail(
     as_json: bool,
 ) -> None:
     """Follow a conversation until ctrl-c, or until it is removed.
+
+    Times are those of this machine's zone. `kandev-conversation sessions` lists what can be followed.
 
     \b
     Exit codes: 0 stopped, or the session was removed; 1 no such session;

@@ -5,12 +5,11 @@ from dataclasses import asdict
 
 import orjson
 
-from client.range import Row, RowChange
+from cli.tail_text import Clock, Growing, in_time, last_part, one_line, stamp
+from client.range import Key, Row, RowChange
 from client.state import State
+from shared.contracts.rows import Entity
 from shared.contracts.wire import CoreMessage, CoreTurn
-
-CONTENT_CHARACTERS = 160
-"""Longest piece of a message's content on a line."""
 
 EPOCH_CHARACTERS = 8
 """As much of an epoch as tells it from another one."""
@@ -18,18 +17,15 @@ EPOCH_CHARACTERS = 8
 Print = Callable[[str], None]
 
 
-def one_line(text: str, width: int = CONTENT_CHARACTERS) -> str:
-    """Text with its white space and control characters drawn together, cut to a width."""
-    # Cut first: a message may hold megabytes. A terminal must not be steered by what it shows.
-    cut = "".join(char if char.isprintable() else " " for char in text[: 4 * width])
-    joined = " ".join(cut.split())
-    return joined if len(joined) <= width and len(text) <= 4 * width else joined[: width - 1] + "…"
-
-
-def message_cells(message: CoreMessage) -> tuple[str, str, str, str]:
-    """Time of day (UTC), author, type and ordinal of a message."""
+def message_cells(message: CoreMessage, clock: Clock) -> tuple[str, str, str, str]:
+    """Time, author, type and ordinal of a message."""
     ordinal = "" if message.prompt_index is None else f"#{message.prompt_index}"
-    return message.created_at[11:19], message.author_type, message.type or "message", ordinal
+    return clock.text(message.created_at), message.author_type, message.type or "message", ordinal
+
+
+def turn_text(turn: CoreTurn) -> str:
+    """What a turn's row says."""
+    return f"turn {turn.id} {'completed' if turn.completed_at else 'started'}"
 
 
 def footer(state: State) -> str:
@@ -45,39 +41,63 @@ def footer(state: State) -> str:
 class AppendedLines:
     """Appends a line for each change of a row and of the status, rows in the order of their times.
 
-    Turns that began before the oldest message shown are left out: their messages are not to be seen either.
+    Of what was there at first, turns that began before the oldest message shown are left out: their messages are not
+    to be seen either. Later on every turn is told, and no message from before that boundary: lines only go on.
     """
 
-    def __init__(self, write: Print) -> None:
+    def __init__(self, write: Print, clock: Clock | None = None) -> None:
         self._write = write
+        self._clock = clock or Clock()
+        self._growing = Growing()
+        self._written: dict[tuple[Entity, str], tuple[Key, str]] = {}
+        self._followed = False
+        self._boundary: Key | None = None
         self._status = ""
 
     def show(self, state: State, changes: tuple[RowChange, ...]) -> None:
         """Writes what is new."""
+        if state.held is not None and state.held.messages.low is not None:
+            low = state.held.messages.low
+            self._boundary = low if self._boundary is None else max(low, self._boundary)
         for change in changes:
+            self._growing.note(change)
             if change.row is None:
-                self._write(_removed(change))
-        oldest = None if state.held is None else state.held.messages.low
-        shown = [change.row for change in changes if change.row is not None]
-        for row in sorted(shown, key=lambda row: row.key):
-            if row.entity == "message" or oldest is None or row.key >= oldest:
-                self._write(_line(row))
+                self._forget(change)
+        for row in sorted((change.row for change in changes if change.row is not None), key=in_time):
+            if self._is_told(row):
+                self._tell(row)
+        self._followed = state.held is not None
         if state.status != self._status:
             self._status = state.status
             self._write(f"-- {footer(state)}")
 
+    def _forget(self, change: RowChange) -> None:
+        key, _ = self._written.pop((change.entity, change.id), (None, ""))
+        # A message below the boundary is there still: a repair keeps no more of a long range than it reads (C5).
+        if key is not None and (change.entity == "turn" or not self._is_below(key)):
+            self._write(f"{'':8}  {change.entity} {change.id} is no longer shown")
 
-def _removed(change: RowChange) -> str:
-    return f"{'':8}  {change.entity} {change.id} is no longer shown"
+    def _is_told(self, row: Row) -> bool:
+        return not self._is_below(row.key) or (row.entity == "turn" and self._followed)
 
+    def _is_below(self, key: Key) -> bool:
+        return self._boundary is not None and key < self._boundary
 
-def _line(row: Row) -> str:
-    match row.body:
-        case CoreMessage() as message:
-            time, author, kind, ordinal = message_cells(message)
-            return f"{time}  {author:<5}  {kind:<12}  {ordinal:>5}  {one_line(message.content)}".rstrip()
-        case CoreTurn() as turn:
-            return f"{turn.started_at[11:19]}  turn {turn.id} {'completed' if turn.completed_at else 'started'}"
+    def _tell(self, row: Row) -> None:
+        line = self._line(row)
+        _, before = self._written.get((row.entity, row.id), (None, ""))
+        self._written[row.entity, row.id] = row.key, line
+        if line != before:
+            self._write(line)
+
+    def _line(self, row: Row) -> str:
+        match row.body:
+            case CoreMessage() as message:
+                time, author, kind, ordinal = message_cells(message, self._clock)
+                piece = last_part if message.id in self._growing else one_line
+                return f"{time}  {author:<5}  {kind:<12}  {ordinal:>5}  {piece(message.content)}".rstrip()
+            case CoreTurn() as turn:
+                return f"{self._clock.text(stamp(row))}  {turn_text(turn)}"
 
 
 class JsonLines:

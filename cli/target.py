@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from cli.errors import CommandFailed
 from client.connection import ConnectionFailed
@@ -9,6 +10,9 @@ from deploy.local.running import running_stack
 
 URL_VARIABLE = "KANDEV_URL"
 DEFAULT_URL = "http://127.0.0.1:8080"
+
+_SCHEMES = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
+_SOCKET_PATH = "/ws"
 
 
 def not_reached(error: ConnectionFailed) -> CommandFailed:
@@ -20,9 +24,38 @@ def not_reached(error: ConnectionFailed) -> CommandFailed:
 
 def target_url(given: str | None = None) -> str:
     """The gateway's URL: the one given, else `KANDEV_URL`, else the stack that runs on the data folder, else the
-    default port.
+    default port. Raises `CommandFailed` for what is no URL.
     """
-    if given or os.environ.get(URL_VARIABLE):
-        return given or os.environ[URL_VARIABLE]
-    stack = running_stack(Path(os.environ.get("KANDEV_DATA_DIR", ".data")))
+    if given is not None:
+        return gateway_url(given, "--url")
+    if named := os.environ.get(URL_VARIABLE):
+        return gateway_url(named, URL_VARIABLE)
+    stack = running_stack(Path(os.environ.get("KANDEV_DATA_DIR") or ".data"))
     return DEFAULT_URL if stack is None else stack.url
+
+
+def gateway_url(text: str, source: str) -> str:
+    """The address of the HTTP routes; that of the WebSocket names the same gateway. `source`: where the text is from.
+    Raises `CommandFailed` for what is no URL.
+    """
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        example = f"http://{text}" if text.isprintable() and text and not text.isspace() and "/" not in text else None
+        raise CommandFailed(f"{source} is no URL: write {example or 'it as in ' + DEFAULT_URL}.")
+    plain = _SCHEMES.get(scheme.lower())
+    parts = _split(text)
+    if plain is None or parts is None or not rest.isprintable() or " " in rest:
+        raise CommandFailed(f"{source} is no URL of a gateway: write it as in {DEFAULT_URL}.")
+    path = parts.path.rstrip("/")
+    if scheme.lower().startswith("ws"):
+        path = path.removesuffix(_SOCKET_PATH)
+    return urlunsplit((plain, parts.netloc, path, "", ""))
+
+
+def _split(text: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(text)
+        usable = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return None
+    return parts if usable else None

@@ -11,29 +11,41 @@ import orjson
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from cli.counting import counted
 from cli.errors import CommandFailed
 from cli.importing import DEFAULT_WORKSPACE, Destination, Outcome, SessionImport, sentence
+from cli.options import TITLE, url_option
+from cli.skips import report_skips
 from cli.target import target_url
 from cli.transcripts.contents import Transcript
-from cli.transcripts.plan import FilePlan, Skipped
+from cli.transcripts.plan import FilePlan
 from client.writers import Unreachable, Writers
 
-SHOWN_SKIPS = 100
-"""Left-out lines named on the terminal for one file; `--json` names all."""
+ALL_SKIPS = "; --json names them all"
 
 
 @click.command("import")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--url", help="The gateway. [default: the stack that runs here, else http://127.0.0.1:8080]")
-@click.option("--workspace", default=DEFAULT_WORKSPACE, show_default=True, help="Name of the workspace to import into.")
-@click.option("--task", help="Title of one task for all sessions. [default: a task each, named after its first prompt]")
+@url_option
+@click.option(
+    "--workspace",
+    type=TITLE,
+    default=DEFAULT_WORKSPACE,
+    show_default=True,
+    help="Name of the workspace to import into.",
+)
+@click.option(
+    "--task",
+    type=TITLE,
+    help="Title of one task for all sessions. [default: a task each, named after its first prompt]",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output: sessions, counts, lines.")
 def import_(files: tuple[Path, ...], url: str | None, workspace: str, task: str | None, as_json: bool) -> None:
     """Import coding-agent transcripts (JSON lines).
 
     Every session in the files becomes a conversation: prompts, replies, thinking and tool uses with their results.
-    A line that cannot be used is named on standard error and left out. Importing a file again changes nothing;
-    after an interruption it completes what is missing.
+    A line that cannot be used is named on standard error and left out; the exit code stays 0. Importing a file again
+    changes nothing; after an interruption it completes what is missing.
 
     \b
     Example:
@@ -43,10 +55,10 @@ def import_(files: tuple[Path, ...], url: str | None, workspace: str, task: str 
         # All files are read before anything is written: one that is no transcript leaves nothing half done.
         transcripts = [opened.enter_context(Transcript(path)) for path in files]
         for transcript in transcripts:
-            _report_skips(transcript.path, transcript.plan.skipped)
+            report_skips(transcript.path, transcript.plan.skipped, ALL_SKIPS)
         outcomes = asyncio.run(_import(target_url(url), transcripts, Destination(workspace, task), quiet=as_json))
         for transcript, outcome in outcomes:
-            _report_skips(transcript.path, outcome.refused)
+            report_skips(transcript.path, outcome.refused, ALL_SKIPS)
         if as_json:
             click.echo(orjson.dumps(_as_json(transcripts, outcomes), option=orjson.OPT_INDENT_2))
         else:
@@ -56,7 +68,6 @@ def import_(files: tuple[Path, ...], url: str | None, workspace: str, task: str 
 async def _import(
     url: str, transcripts: Sequence[Transcript], destination: Destination, *, quiet: bool
 ) -> list[tuple[Transcript, Outcome]]:
-    outcomes: list[tuple[Transcript, Outcome]] = []
     total = sum(len(session.messages) for transcript in transcripts for session in transcript.plan.sessions)
     async with Writers(url) as writers:
         try:
@@ -64,11 +75,14 @@ async def _import(
         except Unreachable as error:
             raise CommandFailed(sentence(error)) from None
         with _progress(total, quiet=quiet) as on_message:
-            for transcript in transcripts:
-                for session in transcript.plan.sessions:
-                    one = SessionImport(writers, transcript, session, destination, on_message)
-                    outcomes.append((transcript, await one.run()))
-    return outcomes
+            imports = [
+                (transcript, SessionImport(writers, transcript, session, destination, on_message))
+                for transcript in transcripts
+                for session in transcript.plan.sessions
+            ]
+            for _, one in imports:
+                await one.admit()
+            return [(transcript, await one.run()) for transcript, one in imports]
 
 
 @contextmanager
@@ -80,24 +94,18 @@ def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[], None]]:
         yield lambda: bar.advance(task)
 
 
-def _report_skips(path: Path, skipped: Sequence[Skipped]) -> None:
-    for skip in skipped[:SHOWN_SKIPS]:
-        click.echo(f"{path}:{skip.line}: {skip.reason}; skipped", err=True)
-    if len(skipped) > SHOWN_SKIPS:
-        click.echo(f"{path}: {len(skipped) - SHOWN_SKIPS:,} more lines skipped; --json names them all", err=True)
-
-
 def _as_text(transcripts: Sequence[Transcript], outcomes: Sequence[tuple[Transcript, Outcome]]) -> str:
     lines = []
     for transcript in transcripts:
         plan = transcript.plan
-        lines.append(f"{transcript.path}: {plan.lines:,} lines, {len(plan.sessions)} sessions")
+        lines.append(f"{transcript.path}: {counted(plan.lines, 'line')}, {counted(len(plan.sessions), 'session')}")
         lines.append(f"  messages    {_counts(plan.message_types) or 'none'}")
         lines.append(f"  not stored  {_counts(plan.not_stored) or 'none'}")
         for outcome in (outcome for of, outcome in outcomes if of is transcript):
             lines.append(f"  session     {outcome.session_id}  {outcome.title}")
             lines.append(
-                f"              {outcome.messages:,} messages, {outcome.turns:,} turns; {outcome.created:,} rows new, "
+                f"              {counted(outcome.messages, 'message')}, {counted(outcome.turns, 'turn')}; "
+                f"{counted(outcome.created, 'row')} new, "
                 f"{outcome.updated:,} updated, {len(outcome.refused):,} refused"
             )
     if outcomes:

@@ -6,13 +6,14 @@ from typing import NoReturn
 
 import asyncpg
 import click
-from pydantic import ValidationError
 
+from cli.configuration import load_settings
+from cli.errors import CommandFailed
 from deploy.local.errors import StackError
 from deploy.local.log import Log
 from deploy.local.stack import ServiceCommand, StackOptions, run_stack, service_command
 from services.revision.schema.migrate import SchemaError, migrate
-from shared.settings import Settings
+from shared.reasons import reason
 
 CANNOT_START = 2
 
@@ -42,10 +43,9 @@ def up(port: int | None, gateways: int, readers: int, revisions: int, data: Path
 def chosen(*, port: int | None, gateways: int, readers: int, revisions: int, data: Path | None) -> StackOptions:
     """What the command line and the environment ask for; the command line wins. A bad value ends the process."""
     try:
-        settings = Settings()
-    except ValidationError as error:
-        problems = error.errors(include_input=False, include_url=False)
-        refuse("; ".join(f"{'.'.join(map(str, found['loc']))}: {found['msg']}" for found in problems))
+        settings = load_settings()
+    except CommandFailed as failed:
+        refuse(str(failed))
     given = settings.model_fields_set
     return StackOptions(
         data_dir=data or settings.data_dir,
@@ -79,6 +79,4 @@ async def _migrate(url: str) -> None:
     except SchemaError as error:
         raise StackError(str(error)) from error
     except asyncpg.PostgresError as error:
-        raise StackError(
-            f"The database could not be migrated ({type(error).__name__}, SQLSTATE {error.sqlstate})."
-        ) from error
+        raise StackError(f"The database could not be migrated ({reason(error)}).") from error

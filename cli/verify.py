@@ -8,6 +8,7 @@ import click
 import orjson
 
 from cli.errors import CommandFailed
+from cli.options import SESSION, Finite, url_option
 from cli.target import not_reached, target_url
 from client.comparison import Comparison, Outcome, compare
 from client.connection import Connection, ConnectionFailed
@@ -36,12 +37,14 @@ VALUE_CHARACTERS = 60
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one scope went through. `behind_seconds`: the longest time for which it knew that it was behind."""
+    """What one scope went through. `revision`: as clients see it, a decimal string. `behind_seconds`: the longest time
+    for which it knew that it was behind.
+    """
 
     session: str
     scope: str
     comparison: Comparison
-    revision: int | None
+    revision: str | None
     rows: int
     gaps: int
     repairs: int
@@ -56,9 +59,9 @@ class Report:
 
 
 @click.command()
-@click.argument("sessions", nargs=-1, required=True, metavar="SESSION...")
-@click.option("--seconds", type=click.FloatRange(min=0), default=5.0, show_default=True, help="How long to follow.")
-@click.option("--url", help="The gateway. [default: KANDEV_URL, else the stack that runs here, else port 8080]")
+@click.argument("sessions", nargs=-1, required=True, metavar="SESSION...", type=SESSION)
+@click.option("--seconds", type=Finite(min=0), default=5.0, show_default=True, help="How long to follow.")
+@url_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for each scope.")
 def verify(sessions: tuple[str, ...], seconds: float, url: str | None, as_json: bool) -> None:
     """Check that what followers see equals the source.
@@ -119,7 +122,7 @@ def _report(name: str, follower: Follower, comparison: Comparison) -> Report:
         session=follower.state.scope.session_id,
         scope=name,
         comparison=comparison,
-        revision=follower.state.applied,
+        revision=_decimal(follower.state.applied),
         rows=len(follower.rows()),
         gaps=counters.gaps,
         repairs=counters.repairs,
@@ -129,13 +132,17 @@ def _report(name: str, follower: Follower, comparison: Comparison) -> Report:
     )
 
 
+def _decimal(revision: int | None) -> str | None:
+    return None if revision is None else str(revision)
+
+
 def as_line(report: Report) -> str:
     """One JSON object: the report, and ids and field names (no contents) of what differs."""
     comparison = report.comparison
     fields = {name: value for name, value in asdict(report).items() if name != "comparison"}
     found = {
         "outcome": comparison.outcome.value,
-        "source_revision": comparison.revision,
+        "source_revision": _decimal(comparison.revision),
         "missing": [{"entity": row.entity, "id": row.id} for row in comparison.difference.missing],
         "extra": [{"entity": row.entity, "id": row.id} for row in comparison.difference.extra],
         "differing": [
@@ -148,11 +155,10 @@ def as_line(report: Report) -> str:
 def as_text(report: Report) -> str:
     """The report in a line, and what differs below it."""
     comparison = report.comparison
-    revision = "-" if report.revision is None else str(report.revision)
     line = (
-        f"{comparison.outcome.value:<10}{report.session}  {report.scope:<9} revision {revision}  rows {report.rows}  "
-        f"gaps {report.gaps}  repairs {report.repairs}  resets {report.resets}  reads {report.reads}  "
-        f"longest behind {report.behind_seconds:.2f} s"
+        f"{comparison.outcome.value:<10}{report.session}  {report.scope:<9} revision {report.revision or '-'}  "
+        f"rows {report.rows}  gaps {report.gaps}  repairs {report.repairs}  resets {report.resets}  "
+        f"reads {report.reads}  longest behind {report.behind_seconds:.2f} s"
     )
     if report.good:
         return line

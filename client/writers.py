@@ -12,6 +12,10 @@ from urllib.parse import quote
 
 import aiohttp
 import orjson
+from pydantic import ValidationError
+
+from client.reasons import reason
+from shared.contracts.base import Contract, Timestamp
 
 JSON = Mapping[str, object]
 
@@ -75,8 +79,22 @@ class NewMessage:
     created_at: str | None = None
 
 
+class ListedSession(Contract):
+    """A session as the gateway lists it, with its current revision."""
+
+    id: str
+    task_id: str
+    state: str
+    is_passthrough: bool = False
+    started_at: Timestamp | None = None
+    completed_at: Timestamp | None = None
+    updated_at: Timestamp
+    revision: int
+
+
 class Writers:
-    """A connection to the write routes at `url`. Use it as an asynchronous context.
+    """A connection to the write routes at `url`, and to what a writer asks before it writes. Use it as an asynchronous
+    context.
 
     Every method raises `WriteRefused` or `Unreachable`; each is safe to repeat.
     """
@@ -103,7 +121,27 @@ class Writers:
             async with self._session.get(f"{self.url}/health") as answer:
                 await answer.read()
         except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as error:
-            raise Unreachable(self.url, _reason(error)) from None
+            raise Unreachable(self.url, reason(error)) from None
+
+    async def sessions(self, task_id: str | None = None) -> tuple[ListedSession, ...]:
+        """Sessions, newest first, as many as the gateway lists; of one task where it is named."""
+        query = "" if task_id is None else f"?task_id={quote(task_id, safe='')}"
+        body = await self._asked("GET", f"/task-sessions{query}")
+        rows = body.get("sessions")
+        try:
+            return tuple(ListedSession.model_validate(row) for row in rows) if isinstance(rows, list) else ()
+        except ValidationError:
+            raise _refusal(200, None) from None
+
+    async def has_session(self, session_id: str) -> bool:
+        """Whether there is such a session."""
+        try:
+            await self._asked("GET", f"/task-sessions/{_path(session_id)}/messages?limit=1")
+        except WriteRefused as refused:
+            if refused.status != 404:
+                raise
+            return False
+        return True
 
     async def create_workspace(self, workspace_id: str, name: str) -> Written:
         """Creates a workspace."""
@@ -188,6 +226,13 @@ class Writers:
         return self._http
 
     async def _write(self, method: str, path: str, body: JSON | None = None) -> Written:
+        told = await self._asked(method, path, body)
+        try:
+            return Written(str(told["session_id"]), int(str(told["base_revision"])), int(str(told["revision"])))
+        except (KeyError, ValueError):
+            raise _refusal(200, None) from None
+
+    async def _asked(self, method: str, path: str, body: JSON | None = None) -> JSON:
         payload = None if body is None else orjson.dumps(body)
         last: WriteError = Unreachable(self.url, "never asked")
         for attempt in range(self._attempts):
@@ -200,14 +245,14 @@ class Writers:
                     raise
                 last = refused
             except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-                last = Unreachable(self.url, _reason(error))
+                last = Unreachable(self.url, reason(error))
         raise last
 
     def _pause(self, attempt: int) -> float:
         longest = min(LONGEST_PAUSE, self._first_pause * 2.0 ** (attempt - 1))
         return longest * random.uniform(0.5, 1.0)
 
-    async def _once(self, method: str, url: str, payload: bytes | None) -> Written:
+    async def _once(self, method: str, url: str, payload: bytes | None) -> JSON:
         headers = {"Content-Type": "application/json"} if payload is not None else {}
         async with self._session.request(method, url, data=payload, headers=headers) as answer:
             content = await answer.read()
@@ -217,10 +262,7 @@ class Writers:
                 body = None
             if answer.status != 200 or not isinstance(body, dict):
                 raise _refusal(answer.status, body)
-        try:
-            return Written(str(body["session_id"]), int(body["base_revision"]), int(body["revision"]))
-        except (KeyError, TypeError, ValueError):
-            raise _refusal(answer.status, None) from None
+            return body
 
 
 def _refusal(status: int, body: object) -> WriteRefused:
@@ -249,7 +291,3 @@ def _given(fields: JSON) -> dict[str, object]:
 
 def _path(identifier: str) -> str:
     return quote(identifier, safe="")
-
-
-def _reason(error: Exception) -> str:
-    return "connection refused" if isinstance(error, aiohttp.ClientConnectorError) else type(error).__name__

@@ -12,9 +12,11 @@ from redis.exceptions import RedisError
 
 from cli.database import CONNECT_ERRORS, place
 from cli.diagnosis.facts import DatabaseFacts, Facts, GatewayFacts, RedisFacts, Slot
+from client.reasons import reason as gateway_reason
 from services.revision.schema.migrate import status
 from shared.contracts.streams import COMMANDS, READS
 from shared.database import connect
+from shared.reasons import reason
 
 LOOK_SECONDS = 10.0
 """Longest look at one part; a part that takes longer counts as unreachable."""
@@ -70,7 +72,7 @@ async def look_at_database(url: str) -> DatabaseFacts:
             finally:
                 connection.terminate()
     except CONNECT_ERRORS as error:
-        return DatabaseFacts(place(url), error=_kind(error))
+        return DatabaseFacts(place(url), error=reason(error))
 
 
 async def _database(connection: asyncpg.Connection, name: str) -> DatabaseFacts:
@@ -101,7 +103,7 @@ async def look_at_redis(url: str) -> RedisFacts:
         async with asyncio.timeout(LOOK_SECONDS), Redis.from_url(url, decode_responses=True) as client:
             return await _redis(client, place(url))
     except (OSError, TimeoutError, RedisError, ValueError) as error:
-        return RedisFacts(place(url), error=_kind(error))
+        return RedisFacts(place(url), error=reason(error))
 
 
 async def _redis(client: Redis, name: str) -> RedisFacts:
@@ -126,7 +128,7 @@ async def look_at_gateway(url: str) -> GatewayFacts:
         async with aiohttp.ClientSession(timeout=timeout) as http, http.get(f"{url.rstrip('/')}/ready") as answer:
             content = await answer.read()
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-        return GatewayFacts(url, error=_kind(error))
+        return GatewayFacts(url, error=gateway_reason(error))
     try:
         body = orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -136,8 +138,3 @@ async def look_at_gateway(url: str) -> GatewayFacts:
     reasons = body.get("reasons")
     named = {str(part): str(reason) for part, reason in reasons.items()} if isinstance(reasons, dict) else {}
     return GatewayFacts(url, "", answer.status, str(body.get("status", "")), named)
-
-
-def _kind(error: Exception) -> str:
-    """The kind of failure: texts of drivers may quote the address with its password."""
-    return type(error).__name__

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from cli.counting import counted
 from cli.diagnosis.facts import DatabaseFacts, Facts, GatewayFacts, RedisFacts
 from shared.contracts.streams import COMMANDS, READERS_GROUP, READS, REVISION_GROUP
 
@@ -86,7 +87,8 @@ def judge_redis(facts: RedisFacts) -> tuple[Finding, ...]:
         )  # fmt: skip
     findings.append(
         _either(
-            "redis", "receipts", facts.receipt_streams > 0, f"{facts.receipt_streams} streams", "no receipt stream",
+            "redis", "receipts", facts.receipt_streams > 0,
+            counted(facts.receipt_streams, "stream"), "no receipt stream",
             "Start a revision service; its tracker writes to every partition when it begins.", State.WARN,
         )
     )  # fmt: skip

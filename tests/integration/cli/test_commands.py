@@ -1,16 +1,21 @@
 import json
 import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
 
 import asyncpg
 import pytest
 
 from tests.integration.cli.command import ended, run, started
+from tests.integration.cli.write_routes import WriteRoutes, serving
+from tests.unit.cli.recording import SESSION, example, prompt, write
 
 AWAY = {
     "KANDEV_DATABASE_URL": "postgresql://me:hunter2@127.0.0.1:1/db",
     "KANDEV_REDIS_URL": "redis://:hunter2@127.0.0.1:1",
 }
-COMMANDS = ("up", "import", "replay", "tail", "verify", "doctor", "settings", "migrate", "psql", "run")
+COMMANDS = ("up", "import", "replay", "sessions", "tail", "verify", "doctor", "settings", "migrate", "psql", "run")
 
 
 async def test_help_names_every_command_and_shows_examples() -> None:
@@ -34,6 +39,11 @@ async def test_every_command_explains_itself(command: str) -> None:
         (["import"], "FILE..."),
         (["replay", "x", "--speed", "0"], "--speed"),
         (["run", "nothing"], "revision"),
+        (["replay", "x", "--speed", "inf"], "--speed"),
+        (["replay", "x", "--max-gap", "nan"], "--max-gap"),
+        (["verify", "s", "--seconds", "nan"], "--seconds"),
+        (["import", "x", "--workspace", ""], "--workspace"),
+        (["import", "x", "--task", " "], "--task"),
     ],
 )
 async def test_a_wrong_call_is_explained(arguments: list[str], says: str) -> None:
@@ -152,3 +162,107 @@ async def test_output_that_nobody_reads_ends_quietly() -> None:
     os.close(writing)
     stopped = await ended(process)
     assert (stopped.code, stopped.err) == (1, "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(["tail", wrong] for wrong in ("", "a\nb", "x" * 256)),
+        *(["verify", wrong] for wrong in ("", "a\nb", "x" * 256)),
+        ["verify", "s", ""],
+        ["tail", "s", "--task", ""],
+        ["sessions", "--task", ""],
+    ],
+)
+async def test_an_id_that_cannot_exist_is_refused_before_anything_is_asked(arguments: list[str]) -> None:
+    refused = await run(*arguments, KANDEV_URL="http://127.0.0.1:1")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith("Error: No ")
+    assert refused.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("variable", ["KANDEV_DATABASE_URL", "KANDEV_REDIS_URL"])
+@pytest.mark.parametrize("arguments", [["run", "reader"], ["migrate"], ["doctor"], ["psql"], ["settings"], ["up"]])
+async def test_an_address_of_another_kind_is_refused_by_every_command(variable: str, arguments: list[str]) -> None:
+    refused = await run(*arguments, **{variable: "mysql://hunter2"})
+    assert refused.code == 2
+    assert variable in refused.err
+    assert "hunter2" not in refused.err + refused.out
+    assert "Traceback" not in refused.err
+
+
+@pytest.mark.parametrize(
+    ("service", "variable"),
+    [
+        ("gateway", "KANDEV_PORT"),
+        ("gateway", "KANDEV_METRICS_PORT"),
+        ("reader", "KANDEV_METRICS_PORT"),
+        ("revision", "KANDEV_METRICS_PORT"),
+    ],
+)
+async def test_a_service_names_the_port_that_is_taken_while_the_database_is_away(service: str, variable: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        ports = {"KANDEV_PORT": "0", "KANDEV_METRICS_PORT": "0", variable: port}
+        refused = await run("run", service, **AWAY, **ports)
+    assert refused.code == 2
+    assert refused.err.startswith(f"Error: {variable}: port {port}")
+
+
+@pytest.fixture
+def full() -> Iterator[int]:
+    """An output that has no room for anything."""
+    with Path("/dev/full").open("wb") as output:
+        yield output.fileno()
+
+
+@pytest.mark.parametrize("arguments", [["settings"], ["--help"], ["doctor", "--json"]])
+async def test_output_that_does_not_fit_is_a_sentence(full: int, arguments: list[str]) -> None:
+    stopped = await ended(await started(*arguments, stdout=full, KANDEV_URL="http://127.0.0.1:1", **AWAY))
+    assert (stopped.code, stopped.err) == (2, "Error: The output cannot be written: No space left on device.\n")
+
+
+async def test_doctor_warns_of_variables_that_nothing_reads_and_breaks_no_word() -> None:
+    found = await run("doctor", "--url", "http://127.0.0.1:1", **AWAY, KANDEV_PROT="1", COLUMNS="80")
+    assert found.code == 1
+    assert "Warning: KANDEV_PROT is no setting and has no effect. Did you mean KANDEV_PORT?" in found.err
+    head, advice, *_ = found.out.splitlines()
+    assert head == "fail  database  reachable             127.0.0.1:1/db: connection refused"
+    assert advice.startswith("      Start PostgreSQL (`kandev-conversation up` brings one)")
+
+
+@pytest.mark.parametrize("command", ["sessions", "tail", "verify", "import", "replay", "doctor"])
+async def test_every_client_command_honours_and_names_its_variable(command: str, tmp_path: Path) -> None:
+    assert "KANDEV_URL" in (await run(command, "--help")).out
+    file = write(tmp_path / "t", example())
+    operands: dict[str, list[str | Path]] = {"tail": ["s"], "verify": ["s"], "import": [file], "replay": [file]}
+    refused = await run(command, *operands.get(command, []), KANDEV_URL="localhost:8080")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err == "Error: KANDEV_URL is no URL: write http://localhost:8080.\n"
+
+
+async def test_sessions_are_listed_newest_first(tmp_path: Path) -> None:
+    file = write(tmp_path / "t", [prompt(0, "a"), prompt(1, "b", sessionId="other")])
+    async with serving(WriteRoutes()) as routes:
+        none = await run("sessions", "--url", routes.url)
+        await run("import", file, "--url", routes.url)
+        listed = await run("sessions", KANDEV_URL=routes.url)
+        told = await run("sessions", "--json", "--url", routes.url)
+        task = routes.sessions["other"].request["task_id"]
+        one = await run("sessions", "--task", task, "--url", routes.url)
+    assert (none.code, none.out) == (0, "")
+    assert "No session yet" in none.err
+    ids = [line.split()[0] for line in listed.out.splitlines()]
+    assert sorted(ids) == sorted([SESSION, "other"])
+    rows = json.loads(told.out)
+    assert [row["id"] for row in rows["sessions"]] == ids
+    assert (rows["total"], rows["sessions"][0]["revision"].isdigit()) == (2, True)
+    assert [line.split()[0] for line in one.out.splitlines()] == ["other"]
+
+
+async def test_sessions_of_a_gateway_that_is_not_there() -> None:
+    refused = await run("sessions", "--url", "http://127.0.0.1:1")
+    assert (refused.code, refused.out) == (2, "")
+    assert "http://127.0.0.1:1 does not answer (connection refused)" in refused.err

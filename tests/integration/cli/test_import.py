@@ -112,6 +112,28 @@ async def test_a_prompt_that_the_source_refuses_is_reported_and_the_rest_kept(tm
     assert len(routes.sessions[SESSION].messages) == 1
 
 
+@pytest.mark.parametrize("other", [["--workspace", "Other"], ["--task", "Other"]])
+async def test_a_session_that_is_elsewhere_leaves_nothing_half_done(tmp_path: Path, other: list[str]) -> None:
+    file = write(tmp_path / "t", [prompt(0, "a", sessionId="new"), prompt(1, "b")])
+    known = write(tmp_path / "known", [prompt(1, "b")])
+    async with serving(WriteRoutes()) as routes:
+        assert (await run("import", known, "--url", routes.url)).code == 0
+        state = routes.snapshot()
+        refused = await run("import", file, *other, "--url", routes.url)
+        assert routes.snapshot() == state
+        assert (await run("import", file, "--url", routes.url)).code == 0
+    assert (refused.code, refused.out) == (2, "")
+    assert f"The session {SESSION} is there already" in refused.err
+    assert set(routes.sessions) == {SESSION, "new"}
+
+
+async def test_one_of_a_thing_is_one(tmp_path: Path) -> None:
+    async with serving(WriteRoutes()) as routes:
+        shown = await run("import", write(tmp_path / "t", [prompt(0, "a")]), "--url", routes.url)
+    assert "1 line, 1 session\n" in shown.out
+    assert "1 message, 1 turn; 2 rows new, 0 updated, 0 refused" in shown.out
+
+
 async def test_one_bad_file_among_good_ones_leaves_nothing_half_done(tmp_path: Path) -> None:
     good = write(tmp_path / "good", example())
     packed = tmp_path / "packed.gz"

@@ -57,6 +57,8 @@ class WriteRoutes:
         if kind == 1 and request.transport is not None:
             request.transport.close()
             return web.Response()
+        if request.method == "GET":
+            return self.read(request)
         try:
             session_id, base, revision = self.apply(request.method, request.path.split("/")[3:], raw)
             body = {"session_id": session_id, "base_revision": str(base), "revision": str(revision)}
@@ -66,6 +68,27 @@ class WriteRoutes:
         if kind == 2 and request.transport is not None:
             request.transport.close()
         return answer
+
+    def read(self, request: web.Request) -> web.Response:
+        match request.path.split("/")[3:]:
+            case ["task-sessions"]:
+                task = request.query.get("task_id")
+                rows = [
+                    {
+                        "id": session_id,
+                        "task_id": session.request["task_id"],
+                        "state": session.request.get("state", "CREATED"),
+                        "is_passthrough": False,
+                        "updated_at": "2026-01-01T00:00:00Z",
+                        "revision": session.revision,
+                    }
+                    for session_id, session in reversed(self.sessions.items())
+                    if task in {None, session.request["task_id"]}
+                ]
+                return web.json_response({"sessions": rows, "total": len(rows)})
+            case ["task-sessions", session_id, "messages"] if session_id in self.sessions:
+                return web.json_response({"messages": [], "total": 0})
+        return web.json_response(Refused(404, "not_found").body, status=404)
 
     def apply(self, method: str, path: list[str], raw: bytes) -> tuple[str, int, int]:
         body = json.loads(raw) if raw else {}

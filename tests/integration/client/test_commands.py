@@ -5,8 +5,9 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -113,7 +114,7 @@ async def test_nothing_answers(name: str) -> None:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         code, out, err = await finished(name, SESSION, "--url", url)
     assert (code, out) == (2, "")
-    assert err.startswith(f"Error: no gateway answers at {url}")
+    assert err.startswith(f"Error: no gateway answers at {url}: connection refused. Start it")
     assert "Traceback" not in err
 
 
@@ -160,3 +161,35 @@ async def test_verify_of_a_session_that_is_removed(server: WireServer) -> None:
         out, _ = await process.communicate()
     assert process.returncode == 0
     assert out.decode().count("removed") == 2
+
+
+@pytest.fixture
+def full() -> Iterator[int]:
+    """An output that has no room for anything."""
+    with Path("/dev/full").open("wb") as output:
+        yield output.fileno()
+
+
+@pytest.mark.parametrize("arguments", [["tail"], ["tail", "--json"], ["verify", "--seconds", "0"]])
+async def test_output_that_does_not_fit_is_a_sentence(server: WireServer, full: int, arguments: list[str]) -> None:
+    await server.put(message("m1", 1))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "cli.main", *arguments, SESSION, "--url", server.url),
+        stdout=full,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, err = await process.communicate()
+    assert (process.returncode, err) == (2, b"Error: The output cannot be written: No space left on device.\n")
+
+
+async def test_the_address_that_up_prints_for_the_socket_works(server: WireServer) -> None:
+    await server.put(message("m1", 1))
+    async with command("tail", SESSION, "--url", f"ws://127.0.0.1:{server.port}/ws") as process:
+        await lines_until(process, "-- live")
+
+
+async def test_verify_writes_revisions_as_decimal_strings(server: WireServer) -> None:
+    await server.put(message("m1", 1))
+    code, out, _ = await finished("verify", SESSION, "--url", server.url, "--seconds", "0", "--json")
+    report = orjson.loads(out.splitlines()[0])
+    assert (code, report["revision"], report["source_revision"]) == (0, "1", "1")
