@@ -44,7 +44,7 @@ def complaints_of(error: ValidationError) -> dict[str, str]:
 
 
 def _variable(place: str) -> str:
-    """The variable that gave the value of a place in an error, which is a setting's name or the first variable of it."""
+    """The variable that gave the value. `place`: of an error, a setting by its name or by one of its variables."""
     for name in Settings.model_fields:
         variables = variables_of(name)
         if place == name or place in variables:

@@ -60,7 +60,8 @@ def settings(as_json: bool) -> None:
         click.echo("\n".join(map(_text, rows)))
         for row in rows:
             if row.problem:
-                click.echo(f"{row.variables[0]} cannot be used: {row.problem}", err=True)
+                given = next((variable for variable in row.variables if os.environ.get(variable)), row.variables[0])
+                click.echo(f"{given} cannot be used: {row.problem}", err=True)
     warn_of_unknown(unknown)
     if any(row.problem for row in rows):
         raise SystemExit(CANNOT)
@@ -101,7 +102,7 @@ def _url_row(value: str) -> SettingRow:
         try:
             gateway_url(value, URL_VARIABLE)
         except CommandFailed as failed:
-            problem, shown_value = str(failed), MASK
+            problem, shown_value = f"it {str(failed).removeprefix(URL_VARIABLE).strip()}", MASK
     return SettingRow("url", (URL_VARIABLE,), shown_value, URL_DEFAULT, bool(value), URL_MEANING, problem)
 
 

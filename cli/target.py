@@ -1,6 +1,7 @@
 """Which gateway a command talks to."""
 
 import os
+import re
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
@@ -13,6 +14,7 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 
 _SCHEMES = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 _SOCKET_PATH = "/ws"
+_HOST = re.compile(r"[A-Za-z0-9.-]+(:[0-9]{1,5})?", re.ASCII)
 
 
 def not_reached(error: ConnectionFailed) -> CommandFailed:
@@ -40,8 +42,9 @@ def gateway_url(text: str, source: str) -> str:
     """
     scheme, separator, rest = text.partition("://")
     if not separator:
-        example = f"http://{text}" if text.isprintable() and text and not text.isspace() and "/" not in text else None
-        raise CommandFailed(f"{source} is no URL: write {example or 'it as in ' + DEFAULT_URL}.")
+        # A host, and perhaps a port: what else stands there may be anything, a password included.
+        example = f"http://{text}" if _HOST.fullmatch(text) else f"it as in {DEFAULT_URL}"
+        raise CommandFailed(f"{source} is no URL: write {example}.")
     plain = _SCHEMES.get(scheme.lower())
     parts = _split(text)
     if plain is None or parts is None or not rest.isprintable() or " " in rest:

@@ -8,6 +8,7 @@ from typing import Self
 
 import orjson
 
+from cli.counting import counted
 from cli.errors import CommandFailed
 from cli.transcripts.lines import MAX_LINE_BYTES, read_lines
 from cli.transcripts.parsing import BadLine, Block, Entry, parse_line
@@ -66,7 +67,7 @@ class Transcript:
             raise CommandFailed(f"{self.path} cannot be read: {error.strerror}. Choose a readable file.") from None
         if not plan.transcript:
             raise CommandFailed(
-                f"{self.path} is no transcript: none of its {plan.lines:,} lines is one. Expected JSON lines as coding "
+                f"{self.path} is no transcript ({counted(plan.lines, 'line')} read). Expected JSON lines as coding "
                 "agents record them, each with type, sessionId, timestamp and message."
             )
         return plan

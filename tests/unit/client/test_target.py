@@ -61,6 +61,7 @@ def test_the_address_of_the_socket_names_the_gateway_too(folder: Path, given: st
         ("localhost:8080", "write http://localhost:8080"),
         ("localhost", "write http://localhost"),
         ("", "write it as in http://"),
+        ("me:hunter2@host", "write it as in http://"),
         ("ftp://host", "no URL of a gateway"),
         ("http://", "no URL of a gateway"),
         ("http://host:port", "no URL of a gateway"),
