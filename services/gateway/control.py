@@ -3,18 +3,23 @@
 import logging
 import secrets
 
-from faststream.redis import RedisBroker, StreamSub
+from faststream.redis import RedisBroker
+from pydantic import TypeAdapter, ValidationError
 
 from services.gateway.scopes.checks import Checks
 from services.gateway.scopes.hub import Hub
 from shared.broker.connection import BLOCK_MS, BROKER_ERRORS
+from shared.broker.guarded import Subscription, readable, undecoded
 from shared.contracts import streams
 from shared.contracts.control import AccessChanged, ControlEntry
+from shared.contracts.errors import kinds
 
 logger = logging.getLogger(__name__)
 
 KEEP_ENTRIES = 1000
 """Entries kept in the stream (approximately). One that a gateway misses costs it at most one check period."""
+
+_ENTRY = TypeAdapter(ControlEntry)
 
 
 class Control:
@@ -25,7 +30,13 @@ class Control:
         self._hub = hub
         self._checks = checks
         self._origin = secrets.token_hex(4)
-        broker.subscriber(stream=StreamSub(streams.CONTROL, polling_interval=BLOCK_MS))(self._receive)
+        subscriber = broker.subscriber(
+            stream=Subscription(streams.CONTROL, polling_interval=BLOCK_MS),
+            no_reply=True,
+            parser=readable,
+            decoder=undecoded,
+        )
+        subscriber(self._receive)
 
     async def announce(self, change: AccessChanged) -> None:
         """Tells every gateway. Best effort: without Redis the next check finds it."""
@@ -35,6 +46,11 @@ class Control:
         except BROKER_ERRORS as error:
             logger.warning("a change of access was not announced (%s); the next check finds it", type(error).__name__)
 
-    async def _receive(self, entry: ControlEntry) -> None:
+    async def _receive(self, body: bytes) -> None:
+        try:
+            entry = _ENTRY.validate_json(body)
+        except ValidationError as error:
+            logger.warning("an entry of %s is passed over: %d bytes, %s", streams.CONTROL, len(body), kinds(error))
+            return
         if self._hub.follows(entry.control.session_id):
             self._checks.at_once([entry.control.session_id])

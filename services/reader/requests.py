@@ -19,10 +19,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from services.reader.answers import Reader
 from shared.broker.connection import BLOCK_MS, BROKER_ERRORS
-from shared.broker.guarded import Group, Subscription
+from shared.broker.guarded import Group, Subscription, readable
 from shared.broker.replies import ReplyWriter, is_past
 from shared.contracts import streams
-from shared.contracts.errors import RequestFailed, problem
+from shared.contracts.errors import RequestFailed, kinds
 from shared.contracts.reads import MessagesPage, ReadRequest, TurnsPage
 
 logger = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class ReadRequests:
             max_records=FETCHED_AT_ONCE,
             batch=True,
         )
-        broker.subscriber(stream=source, no_reply=True, decoder=_documents)(self.handle)
+        broker.subscriber(stream=source, no_reply=True, parser=readable, decoder=_documents)(self.handle)
 
     async def handle(self, entries: list[object]) -> None:
         """Takes what one fetch brought. Returns, and so lets the next fetch begin, once every entry is in hand."""
@@ -77,7 +77,7 @@ class ReadRequests:
             try:
                 request = _REQUEST.validate_python(entry)
             except ValidationError as error:
-                logger.warning("an entry of %s is no read: %s", GROUP.stream, problem(error, "entry"))
+                logger.warning("an entry of %s is no read: %s", GROUP.stream, kinds(error))
                 continue
             await self._hands.acquire()
             task = asyncio.get_running_loop().create_task(self._serve(request))

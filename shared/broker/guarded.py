@@ -1,24 +1,35 @@
-"""A FastStream broker whose consumer groups survive a Redis that is restarted, flushed or replaced.
+"""A FastStream broker whose subscribers survive a Redis that is restarted, flushed or replaced, and whatever stands in
+their streams.
 
-FastStream stops a group subscriber for good when its group is gone, and sleeps five seconds after a failed fetch. The
-guard watches Redis itself: when it answers again, or a group is missing, it creates the groups (from id 0: what was
-written before the group is still to be handled) and starts the subscribers anew.
+FastStream stops a group subscriber for good when its group is gone. The guard watches Redis itself: a group that is
+missing is created (from id 0: what was
+written before the group is still to be handled), a subscriber that has stopped is started anew, and what every group
+is done with is removed.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+import struct
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self, cast
 
+from faststream.message import StreamMessage
 from faststream.redis import RedisBroker, StreamSub
+from faststream.redis.exceptions import StreamGroupNotFoundError
+from faststream.redis.subscriber.usecases import stream_subscriber
 from faststream.redis.subscriber.usecases.stream_subscriber import StreamSubscriber
 from pydantic import SecretStr
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from shared.broker.connection import BROKER_ERRORS, connect, stop_if_cancelled
-from shared.broker.cursor import last_id, resumed
+from shared.broker.connection import BROKER_ERRORS, RETRY_SECONDS, connect, stop_if_cancelled
+from shared.broker.cursor import LOOK_SECONDS, entry_key, id_after, last_id, resumed
+
+# The library pauses five seconds after any fetch that failed, one lost connection included, and offers no setting for
+# it: nothing would be read, nor written, for as long after Redis answers again. Its loop reads this name at each turn.
+vars(stream_subscriber)["CONSUME_ERROR_BACKOFF_SECONDS"] = RETRY_SECONDS
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +45,17 @@ class Group:
     name: str
 
 
+class _Outages(logging.Filter):
+    """Leaves out what the library says of a Redis that is away or was flushed: the guard says it, once."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, (*BROKER_ERRORS, StreamGroupNotFoundError))
+
+
+_OUTAGES = _Outages()
+
+
 def open_broker(url: SecretStr) -> RedisBroker:
     """A broker for one process. Its log lines are this process's own: warnings and errors, without message bodies."""
     library = logging.getLogger("faststream")
@@ -41,6 +63,7 @@ def open_broker(url: SecretStr) -> RedisBroker:
     library.handlers.clear()
     library.propagate = True
     library.setLevel(logging.WARNING)
+    library.addFilter(_OUTAGES)
     # At DEBUG, what it says of every message is not even put together.
     return RedisBroker(url.get_secret_value(), logger=library, log_level=logging.DEBUG)
 
@@ -55,14 +78,56 @@ class Subscription(StreamSub):
         return super().add_prefix(prefix) if prefix else self
 
 
+UNREADABLE = b"an entry that cannot be read"
+"""What a subscriber is given instead of such an entry: no contract takes it either."""
+
+_UNPARSED = (ValueError, LookupError, TypeError, AttributeError, struct.error)
+"""What the library's parser raises at entries that none of its publishers wrote."""
+
+
+# Any: the library's own type of raw entries, which differs between its kinds of subscribers.
+async def readable(entry: Any, parse: Callable[[Any], Awaitable[StreamMessage[Any]]]) -> StreamMessage[Any]:
+    """A subscriber's parser that takes any entry. One that the library cannot parse would never be acknowledged, and
+    one fetched beside others would take those along.
+    """
+    try:
+        return await parse(entry)
+    except _UNPARSED:
+        data = entry["data"]
+        if not isinstance(data, list):
+            return await parse({**entry, "data": {b"__data__": UNREADABLE}})
+        return await parse({**entry, "data": [await _readable_part(entry, part, parse) for part in data]})
+
+
+async def _readable_part(entry: Any, part: Any, parse: Callable[[Any], Awaitable[object]]) -> Any:
+    try:
+        await parse({**entry, "data": [part]})
+    except _UNPARSED:
+        return {b"__data__": UNREADABLE}
+    return part
+
+
+async def undecoded(message: StreamMessage[Any]) -> bytes:
+    """A subscriber's decoder that leaves the body as it is: to be parsed once, by a contract that keeps content out of
+    its errors.
+    """
+    return message.body if isinstance(message.body, bytes) else b""
+
+
 class GroupGuard:
-    """Starts a broker's subscribers and keeps them running as long as Redis answers."""
+    """Starts a broker's subscribers and keeps them running as long as Redis answers.
+
+    What was delivered and is not pending is removed from the groups' streams within `WATCH_SECONDS`, so that they hold
+    what is still to be handled and no more.
+    """
 
     def __init__(self, broker: RedisBroker, url: SecretStr, groups: Sequence[Group]) -> None:
         self._broker = broker
         self._client: Redis = connect(url)
         self._groups = groups
-        self._placed: set[str] = set()
+        self._started: set[StreamSubscriber] = set()
+        self._removed: dict[str, bytes] = {}
+        self._compared_at = 0.0
         self.connected = False
         """Whether Redis answered when it was last asked, and the subscribers run."""
 
@@ -80,46 +145,76 @@ class GroupGuard:
 
     async def _look(self) -> None:
         try:
-            created = [group for group in self._groups if await self._ensure(group)]
-            # Another process may have made the group again after this one's subscribers had given up on it.
-            stopped = any(not subscriber.running for subscriber in self._broker.subscribers)
-            if created or stopped or not self.connected:
-                await self._restart()
+            for group in self._groups:
+                await self._tend(group)
+            compare = time.monotonic() - self._compared_at >= LOOK_SECONDS
+            for subscriber in self._subscribers():
+                # Another process may have made the group again after this one's subscribers had given up on it.
+                if subscriber not in self._started or not subscriber.running:
+                    await self._start(subscriber)
+                elif compare and subscriber.stream_sub.group is None:
+                    await self._compare(subscriber)
+            if compare:
+                self._compared_at = time.monotonic()
             self.connected = True
         except BROKER_ERRORS as error:
             if self.connected:
                 logger.warning("redis does not answer (%s); waiting for it", type(error).__name__)
             self.connected = False
 
-    async def _ensure(self, group: Group) -> bool:
-        """Whether the group had to be created."""
+    def _subscribers(self) -> list[StreamSubscriber]:
+        # The cast: batch subscribers are a class of their own, alike in everything that is used here.
+        return [cast("StreamSubscriber", subscriber) for subscriber in self._broker.subscribers]
+
+    async def _tend(self, group: Group) -> None:
+        """Creates the group if it is missing, and removes what every group of its stream is done with."""
         try:
-            present = await self._client.xinfo_groups(group.stream)
+            present = cast("list[Mapping[str, Any]]", await self._client.xinfo_groups(group.stream))
         except ResponseError as error:
             if "no such key" not in str(error).lower():
                 raise
             present = []
         if any(found["name"] == group.name.encode() for found in present):
-            return False
+            await self._remove_done(group.stream, present)
+            return
         try:
             await self._client.xgroup_create(group.stream, group.name, id="0", mkstream=True)
         except ResponseError as error:
             if "BUSYGROUP" not in str(error):
                 raise
-        return True
+        if self.connected:
+            logger.warning("the group %s of %s was gone and was made again", group.name, group.stream)
 
-    async def _restart(self) -> None:
-        for subscriber in self._broker.subscribers:
-            await subscriber.stop()
-            if isinstance(subscriber, StreamSubscriber) and subscriber.stream_sub.group is None:
-                await self._place(subscriber)
-            await subscriber.start()
+    # Any: a server's answer about a group holds numbers and bytes.
+    async def _remove_done(self, stream: str, groups: Sequence[Mapping[str, Any]]) -> None:
+        kept = [await self._least_kept(stream, found) for found in groups]
+        least = min(kept, key=entry_key)
+        if least != self._removed.get(stream):
+            await self._client.xtrim(stream, minid=least, approximate=False)
+            self._removed[stream] = least
 
-    async def _place(self, subscriber: StreamSubscriber) -> None:
-        """Gives a subscriber without a group the concrete id to read from: the stream's end at first, then G9."""
-        stream = subscriber.stream_sub.name
-        found = await last_id(self._client, stream)
-        if stream in self._placed:
-            found = resumed({stream: subscriber.last_id.encode()}, {stream: found})[0][stream]
-        self._placed.add(stream)
-        subscriber.last_id = found.decode()
+    async def _least_kept(self, stream: str, group: Mapping[str, Any]) -> bytes:
+        """The id below which this group needs no entry: its oldest pending one, or the next to be delivered."""
+        if group["pending"]:
+            # Any: as above.
+            pending = cast("Mapping[str, Any]", await self._client.xpending(stream, group["name"]))
+            if pending["min"] is not None:
+                return cast("bytes", pending["min"])
+        return id_after(group["last-delivered-id"])
+
+    async def _start(self, subscriber: StreamSubscriber) -> None:
+        placed = subscriber in self._started
+        self._started.discard(subscriber)
+        await subscriber.stop()
+        if subscriber.stream_sub.group is None and not placed:
+            # A concrete id: with the library's `$`, what is written between two reads is lost.
+            subscriber.last_id = (await last_id(self._client, subscriber.stream_sub.name)).decode()
+        await subscriber.start()
+        self._started.add(subscriber)
+
+    async def _compare(self, subscriber: StreamSubscriber) -> None:
+        """G9, for a subscriber without a group; its next read starts at the place set here."""
+        stream, held = subscriber.stream_sub.name, subscriber.last_id
+        positions, began_anew = resumed({stream: held.encode()}, {stream: await last_id(self._client, stream)})
+        if began_anew and subscriber.last_id == held:
+            subscriber.last_id = positions[stream].decode()

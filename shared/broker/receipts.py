@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from redis.asyncio import Redis
 
 from shared.broker.connection import BROKER_ERRORS, RETRY_SECONDS, stop_if_cancelled
-from shared.broker.cursor import last_ids, read_after, resumed
+from shared.broker.cursor import Cursor, id_after, last_ids, size_of
 from shared.contracts import streams
 from shared.contracts.receipts import ResyncReceipt
 
@@ -113,10 +113,7 @@ class ReceiptWriter:
         while kept.entries and (now - kept.entries[0][0] > KEEP_SECONDS or kept.size > KEEP_BYTES):
             _, size, dropped = kept.entries.popleft()
             kept.size -= size
-        if dropped is None:
-            return None
-        milliseconds, _, sequence = dropped.partition(b"-")
-        return b"%s-%d" % (milliseconds, int(sequence) + 1)
+        return None if dropped is None else id_after(dropped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +143,15 @@ class ReceiptReader:
     def __init__(self, client: Redis, partitions: int) -> None:
         self._client = client
         self._numbers = {streams.receipts(partition).encode(): partition for partition in range(partitions)}
-        self._positions: dict[str, bytes] = {}
+        self._cursor = Cursor(client, {})
         self.connected = False
 
     async def start(self) -> None:
         """Takes the streams' present ends as the place to read from. Raises redis-py's errors; what is written later
         will be read.
         """
-        self._positions = await last_ids(self._client, [name.decode() for name in self._numbers])
+        ends = await last_ids(self._client, [name.decode() for name in self._numbers])
+        self._cursor = Cursor(self._client, ends)
         self.connected = True
 
     async def run(self, receive: Callable[[Sequence[ReceiptEntry] | Interruption], None]) -> None:
@@ -164,25 +162,26 @@ class ReceiptReader:
                 if not self.connected:
                     receive(await self._resume())
                 entries = await self._read()
+                began_anew = await self._cursor.look()
             except BROKER_ERRORS:
                 self.connected = False
                 await asyncio.sleep(RETRY_SECONDS)
-            else:
-                if entries:
-                    receive(entries)
+                continue
+            if entries:
+                receive(entries)
+            if began_anew:
+                receive(Interruption(frozenset(self._numbers[name.encode()] for name in began_anew)))
 
     async def _resume(self) -> Interruption:
-        found = await last_ids(self._client, list(self._positions))
-        self._positions, _ = resumed(self._positions, found)
+        await self._cursor.resume()
         self.connected = True
         return Interruption(frozenset(self._numbers.values()))
 
     async def _read(self) -> list[ReceiptEntry]:
         entries: list[ReceiptEntry] = []
-        for stream, rows in await read_after(self._client, self._positions, READ_COUNT):
+        for stream, rows in await self._cursor.read(READ_COUNT):
             partition = self._numbers[stream]
             entries.extend(entry for _, fields in rows if (entry := _parsed(partition, fields)) is not None)
-            self._positions[stream.decode()] = rows[-1][0]
         return entries
 
 
@@ -198,5 +197,10 @@ def _parsed(partition: int, fields: dict[bytes, bytes]) -> ReceiptEntry | None:
             payload=fields[b"r"],
         )
     except (KeyError, ValueError):
-        logger.warning("an entry of receipt partition %d cannot be read and is passed over", partition)
+        logger.warning(
+            "an entry of receipt partition %d cannot be read and is passed over: %d fields, %d bytes",
+            partition,
+            len(fields),
+            size_of(fields),
+        )
         return None

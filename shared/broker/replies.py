@@ -3,23 +3,40 @@ id.
 """
 
 import asyncio
+import logging
 import secrets
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from redis.asyncio import Redis
 
 from shared.broker.connection import BROKER_ERRORS, RETRY_SECONDS, stop_if_cancelled
-from shared.broker.cursor import START, last_id, read_after, resumed
+from shared.broker.cursor import START, Cursor, Entries, id_after, size_of
 from shared.contracts import streams
 from shared.contracts.base import Contract
 from shared.contracts.errors import Failure, RequestFailed
 from shared.contracts.replies import Refusal
 
+logger = logging.getLogger(__name__)
+
 KEEP_REPLIES = 256
-"""Most replies kept in one stream (approximately): a reply is read within milliseconds or never. The largest is a page
-of 8 MiB.
+"""Most replies kept in one stream (approximately): a reply is read within milliseconds or never."""
+
+KEEP_BYTES = 64 << 20
+"""Most bytes of replies that one answering process leaves in one stream, beside the reply it writes last: eight of the
+largest pages. Reached only by a gateway that stopped reading; one that reads removes what it has read.
+"""
+
+READ_COUNT = 64
+"""Most replies of one read. What one read brings is bounded by what the stream may hold."""
+
+REMOVE_BYTES = 1 << 20
+"""Bytes of replies that may be read before they are removed from the stream: one more round trip per MiB. What is less
+is removed in the first silence.
 """
 
 KEEP_STREAM_MS = 30_000
@@ -34,8 +51,32 @@ KEPT_FOR_SECONDS = 10.0
 """A stream's disappearance is put off this often at most. Far less than its delay, so that one in use stays."""
 
 
+T = TypeVar("T")
+
 _Reply = tuple[bool, bytes]
 """Whether the request was answered rather than refused, and the answer or the refusal as JSON."""
+
+
+@dataclass(slots=True)
+class _Written:
+    """What one process wrote to one stream: ids and sizes, oldest first."""
+
+    kept_since: float
+    entries: deque[tuple[bytes, int]] = field(default_factory=deque)
+    size: int = 0
+
+    def add(self, entry_id: bytes, size: int) -> None:
+        self.entries.append((entry_id, size))
+        self.size += size
+
+    def surplus(self) -> list[bytes]:
+        """Takes out what is over the bounds; the ids to remove."""
+        removed = []
+        while self.entries and (self.size > KEEP_BYTES or len(self.entries) > KEEP_REPLIES):
+            entry_id, size = self.entries.popleft()
+            self.size -= size
+            removed.append(entry_id)
+        return removed
 
 
 class ReplyWriter:
@@ -44,7 +85,7 @@ class ReplyWriter:
     def __init__(self, client: Redis, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._clock = clock
-        self._kept_since: dict[str, float] = {}
+        self._written: dict[str, _Written] = {}
 
     async def answer(self, reply_to: str, request_id: str, body: Contract) -> None:
         """Sends an answer."""
@@ -55,10 +96,11 @@ class ReplyWriter:
         await self._send(reply_to, request_id, b"0", Refusal(error=failure))
 
     async def _send(self, reply_to: str, request_id: str, ok: bytes, body: Contract) -> None:
+        payload = body.model_dump_json().encode()
         pipeline = self._client.pipeline(transaction=False)
         pipeline.xadd(
             reply_to,
-            {"i": request_id, "o": ok, "b": body.model_dump_json()},
+            {"i": request_id, "o": ok, "b": payload},
             maxlen=KEEP_REPLIES,
             approximate=True,
         )
@@ -66,25 +108,35 @@ class ReplyWriter:
         # just then leaves its last replies in Redis: a bounded number, after two accidents in ten seconds.
         if self._is_due(reply_to):
             pipeline.pexpire(reply_to, KEEP_STREAM_MS)
-        await pipeline.execute()
+        written = self._written[reply_to]
+        if surplus := written.surplus():
+            pipeline.xdel(reply_to, *surplus)
+        entry_id, *_ = await pipeline.execute()
+        written.add(entry_id, len(payload))
 
     def _is_due(self, reply_to: str) -> bool:
         """Whether the stream's expiry is to be put off now. Streams that are not written to any more are forgotten."""
         now = self._clock()
-        if now - self._kept_since.get(reply_to, float("-inf")) < KEPT_FOR_SECONDS:
+        written = self._written.get(reply_to)
+        if written is not None and now - written.kept_since < KEPT_FOR_SECONDS:
             return False
-        self._kept_since = {name: at for name, at in self._kept_since.items() if now - at < KEPT_FOR_SECONDS}
-        self._kept_since[reply_to] = now
+        oldest = now - KEEP_STREAM_MS / 1000
+        self._written = {name: each for name, each in self._written.items() if each.kept_since > oldest}
+        self._written.setdefault(reply_to, _Written(now)).kept_since = now
         return True
 
 
 class ReplyInbox:
-    """Reads this process's reply stream and wakes whoever waits for the reply."""
+    """Reads this process's reply stream, wakes whoever waits for the reply, and removes what it has read.
+
+    So the stream holds at most `REMOVE_BYTES` that were read, and what its writers may leave unread (`KEEP_BYTES`).
+    """
 
     def __init__(self, client: Redis) -> None:
         self._client = client
         self.name = streams.replies(secrets.token_hex(8))
-        self._position = START
+        self._cursor = Cursor(client, {self.name: START})
+        self._unremoved = 0
         self._waiting: dict[str, asyncio.Future[_Reply | None]] = {}
 
     async def run(self) -> None:
@@ -94,18 +146,16 @@ class ReplyInbox:
             stop_if_cancelled()
             try:
                 if not connected:
-                    await self._resume()
+                    self._read_anew(await self._cursor.resume())
                     connected = True
-                found = await read_after(self._client, {self.name: self._position}, KEEP_REPLIES)
+                found = await self._cursor.read(READ_COUNT)
+                self._deliver(found)
+                await self._remove_read(silent=not found)
+                self._read_anew(await self._cursor.look())
             except BROKER_ERRORS:
                 connected = False
                 self._wake_all()
                 await asyncio.sleep(RETRY_SECONDS)
-                continue
-            for _, rows in found:
-                for entry_id, fields in rows:
-                    self._position = entry_id
-                    self._deliver(fields)
 
     async def ask(self, send: Callable[[str], Awaitable[object]], deadline: float) -> bytes:
         """Sends a request under a new id, again if no reply comes in time, and returns the answer's JSON.
@@ -135,14 +185,31 @@ class ReplyInbox:
             raise _refused(body)
         raise RequestFailed("unavailable", "no service answered in time; ask again")
 
-    async def _resume(self) -> None:
-        positions, _ = resumed({self.name: self._position}, {self.name: await last_id(self._client, self.name)})
-        self._position = positions[self.name]
+    def _read_anew(self, began_anew: frozenset[str]) -> None:
+        """A stream that began anew holds nothing but replies that were not read yet (G9)."""
+        for stream in began_anew:
+            self._cursor.rewind(stream)
 
-    def _deliver(self, fields: dict[bytes, bytes]) -> None:
-        future = self._waiting.get(fields[b"i"].decode())
-        if future is not None and not future.done():
-            future.set_result((fields[b"o"] == b"1", fields[b"b"]))
+    def _deliver(self, found: Entries) -> None:
+        for _, rows in found:
+            for _, fields in rows:
+                self._unremoved += size_of(fields)
+                try:
+                    request_id, ok, body = fields[b"i"].decode(), fields[b"o"] == b"1", fields[b"b"]
+                except (KeyError, UnicodeDecodeError):
+                    logger.warning(
+                        "a reply cannot be read and is passed over: %d fields, %d bytes", len(fields), size_of(fields)
+                    )
+                    continue
+                future = self._waiting.get(request_id)
+                if future is not None and not future.done():
+                    future.set_result((ok, body))
+
+    async def _remove_read(self, *, silent: bool) -> None:
+        if self._unremoved > (0 if silent else REMOVE_BYTES):
+            least_kept = id_after(self._cursor.position(self.name))
+            await self._client.xtrim(self.name, minid=least_kept, approximate=False)
+            self._unremoved = 0
 
     def _wake_all(self) -> None:
         """What was asked before the connection was lost may never be answered: let each asker ask again."""
@@ -155,8 +222,17 @@ _REFUSAL = TypeAdapter(Refusal)
 
 
 def _refused(body: bytes) -> RequestFailed:
-    failure = _REFUSAL.validate_json(body).error
+    failure = read_answer(_REFUSAL, body).error
     return RequestFailed(failure.code, failure.message, **failure.details)
+
+
+def read_answer(adapter: TypeAdapter[T], body: bytes) -> T:
+    """An answer's JSON as its contract. Raises RequestFailed when it is none: asked again, another may answer."""
+    try:
+        return adapter.validate_json(body)
+    except ValidationError:
+        logger.warning("an answer of %d bytes is not what was asked for", len(body))
+        raise RequestFailed("unavailable", "the answer cannot be read; ask again") from None
 
 
 def deadline_ms(seconds: float) -> int:

@@ -58,3 +58,10 @@ class RequestFailed(Exception):  # noqa: N818 - it names what happened; "Error" 
 def problem(error: ValidationError, whole: str) -> str:
     """What is wrong with input, by field, without what was sent. `whole` names the input where no field is to blame."""
     return "; ".join(f"{'.'.join(map(str, each['loc'])) or whole}: {each['msg']}" for each in error.errors())
+
+
+def kinds(error: ValidationError) -> str:
+    """What is wrong with input, for a log line: the kinds of error alone. Fields and sentences can quote what was sent,
+    a key or a tag.
+    """
+    return ", ".join(sorted({each["type"] for each in error.errors(include_input=False, include_context=False)}))

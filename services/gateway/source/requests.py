@@ -1,14 +1,18 @@
 """Asks readers and the write boundary, and waits for their answers."""
 
 import asyncio
+import logging
 import time
+from collections.abc import MutableSequence
 from typing import TypeVar
 
 from faststream.redis import RedisBroker
 from pydantic import TypeAdapter
 
 from services.gateway.source.positions import KnownPositions
-from shared.broker.replies import ReplyInbox, deadline_ms
+from services.gateway.source.room import Room
+from shared.broker.connection import BROKER_ERRORS
+from shared.broker.replies import ReplyInbox, deadline_ms, read_answer
 from shared.contracts import streams
 from shared.contracts.commands import Command, CommandRequest, CommandResult
 from shared.contracts.errors import RequestFailed
@@ -28,8 +32,18 @@ from shared.contracts.reads import (
     WorkspaceList,
 )
 
+logger = logging.getLogger(__name__)
+
 KEEP_REQUESTS = 10_000
 """Most requests kept in a stream (approximately). More than that waiting are past their deadlines anyway."""
+
+COMMAND_BYTES = 64 << 20
+"""Most bytes of commands that one gateway has under way at a time, or one command that is larger: others wait for room.
+As each is in its stream once, and removed when it is done or given up, this is what a gateway fills of Redis's memory.
+"""
+
+GIVE_UP_SECONDS = 1.0
+"""How long the removal of a command that nobody answered may take."""
 
 BEHIND_PAUSE = 0.05
 """Pause before a read is asked again that found its reader behind. The reader has waited on its side already."""
@@ -56,6 +70,7 @@ class Source:
         self._inbox = inbox
         self._positions = positions
         self._timeout = request_timeout
+        self._room = Room(COMMAND_BYTES)
 
     async def messages(self, page: MessagesPage) -> MessagesAnswer:
         """A page of messages, at least as new as anything this gateway knows of the session (G2)."""
@@ -97,8 +112,10 @@ class Source:
     async def command(self, identity: Identity, command: Command) -> CommandResult:
         """Has the write boundary carry out a command; returns after its commit."""
         deadline = time.monotonic() + self._timeout
+        unanswered: list[bytes] = []
 
         async def send(request_id: str) -> None:
+            await self._remove(unanswered)
             request = CommandRequest(
                 request_id=request_id,
                 reply_to=self._inbox.name,
@@ -106,12 +123,32 @@ class Source:
                 identity=identity,
                 command=command,
             )
-            await self._broker.publish(request, stream=streams.COMMANDS, maxlen=KEEP_REQUESTS)
+            unanswered.append(await self._broker.publish(request, stream=streams.COMMANDS, maxlen=KEEP_REQUESTS))
 
-        result = _RESULT.validate_json(await self._inbox.ask(send, deadline))
+        async with self._room.taken(len(command.model_dump_json().encode()), deadline):
+            try:
+                answer = await self._inbox.ask(send, deadline)
+                # Whoever answered removes it.
+                unanswered.clear()
+            finally:
+                await self._give_up(unanswered)
+        result = read_answer(_RESULT, answer)
         if result.session_id:
             self._positions.note(result.session_id, result.epoch, result.revision)
         return result
+
+    async def _give_up(self, entries: MutableSequence[bytes]) -> None:
+        """Removes commands that nobody answered: if none has taken them, none will before their deadline."""
+        try:
+            async with asyncio.timeout(GIVE_UP_SECONDS):
+                await self._remove(entries)
+        except BROKER_ERRORS as error:
+            logger.debug("a command that was given up stays in its stream (%s)", type(error).__name__)
+
+    async def _remove(self, entries: MutableSequence[bytes]) -> None:
+        if entries:
+            await (await self._broker.connect()).xdel(streams.COMMANDS, *entries)
+            entries.clear()
 
     async def _read(self, read: Read, answer: TypeAdapter[_AnswerT]) -> _AnswerT:
         deadline = time.monotonic() + self._timeout
@@ -127,7 +164,7 @@ class Source:
 
         while True:
             try:
-                return answer.validate_json(await self._inbox.ask(send, deadline))
+                return read_answer(answer, await self._inbox.ask(send, deadline))
             except RequestFailed as failed:
                 if failed.failure.code != "behind" or time.monotonic() + BEHIND_PAUSE > deadline:
                     raise

@@ -8,11 +8,10 @@ import asyncio
 import logging
 import secrets
 import time
-from typing import Any
 
 from faststream import AckPolicy
 from faststream.exceptions import NackMessage
-from faststream.message import StreamMessage
+from faststream.redis.annotations import RedisStreamMessage
 from pydantic import SecretStr, TypeAdapter, ValidationError
 from redis.exceptions import ResponseError
 
@@ -20,11 +19,11 @@ from services.revision.commands import consumers
 from services.revision.commands.boundary import WriteBoundary
 from services.revision.commands.transaction import DeadlinePassed
 from shared.broker.connection import BLOCK_MS, BROKER_ERRORS, connect
-from shared.broker.guarded import Group, GroupGuard, Subscription, open_broker
+from shared.broker.guarded import Group, GroupGuard, Subscription, open_broker, readable, undecoded
 from shared.broker.replies import ReplyWriter, is_past
 from shared.contracts.base import Contract
 from shared.contracts.commands import CommandRequest
-from shared.contracts.errors import Failure, RequestFailed
+from shared.contracts.errors import Failure, RequestFailed, kinds
 from shared.contracts.replies import Envelope
 from shared.contracts.streams import COMMANDS, REVISION_GROUP
 
@@ -81,7 +80,12 @@ class CommandRequests:
         )
         for stream, workers in ((new, WORKERS), (left, CLAIM_WORKERS)):
             subscriber = broker.subscriber(
-                stream=stream, max_workers=workers, ack_policy=AckPolicy.ACK, no_reply=True, decoder=_undecoded
+                stream=stream,
+                max_workers=workers,
+                ack_policy=AckPolicy.ACK,
+                no_reply=True,
+                parser=readable,
+                decoder=undecoded,
             )
             subscriber(self._handle)
         self._guard = GroupGuard(broker, url, [Group(COMMANDS, REVISION_GROUP)])
@@ -100,7 +104,17 @@ class CommandRequests:
         finally:
             await self._leave()
 
-    async def _handle(self, body: bytes) -> None:
+    async def _handle(self, body: bytes, message: RedisStreamMessage) -> None:
+        """Carries out one entry, then acknowledges and removes it: what is done takes up no memory in Redis."""
+        await self._carry_out(body)
+        try:
+            await message.ack()
+            await message.delete()
+        except BROKER_ERRORS:
+            # Claimed later, and by then past its deadline.
+            raise NackMessage from None
+
+    async def _carry_out(self, body: bytes) -> None:
         try:
             request = _REQUEST.validate_json(body)
         except ValidationError as error:
@@ -124,7 +138,7 @@ class CommandRequests:
         try:
             envelope = _ENVELOPE.validate_json(body)
         except ValidationError:
-            logger.warning("an entry of %s is no command: %s", COMMANDS, fields)
+            logger.warning("an entry of %s is no command: %d bytes, %s", COMMANDS, len(body), kinds(error))
             return
         if not is_past(envelope.deadline):
             await self._send(
@@ -159,9 +173,3 @@ class CommandRequests:
             logger.debug("consumer %s stays (%s)", self.consumer, type(error).__name__)
         finally:
             await self._client.aclose()
-
-
-# Any: FastStream's parameter is the type of its raw entry, which nothing here touches.
-async def _undecoded(message: StreamMessage[Any]) -> bytes:
-    """The body as it is: parsed once, by the contract, which keeps content out of its errors."""
-    return message.body if isinstance(message.body, bytes) else b""

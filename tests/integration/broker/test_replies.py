@@ -16,8 +16,9 @@ from services.gateway.source.requests import Source
 from shared.broker import replies
 from shared.broker.connection import connect
 from shared.broker.guarded import open_broker
-from shared.broker.replies import ReplyInbox, ReplyWriter, deadline_ms, is_past
+from shared.broker.replies import REMOVE_BYTES, ReplyInbox, ReplyWriter, deadline_ms, is_past
 from shared.contracts import streams
+from shared.contracts.commands import CreateMessage
 from shared.contracts.errors import Failure, RequestFailed
 from shared.contracts.identity import LOCAL_USER
 from shared.contracts.reads import MessagesPage, ReadRequest, RevisionAnswer, TurnsPage
@@ -118,6 +119,108 @@ async def test_a_redis_that_comes_back_empty_and_behind(asking: Asking, redis_se
         await asking.writer.answer(asking.inbox.name, request_id, ANSWER)
         await asyncio.wait([ask], timeout=0.05)
     assert RevisionAnswer.model_validate_json(await ask) == ANSWER
+
+
+async def answered(asking: Asking) -> None:
+    """One request, asked and answered as often as it takes."""
+    ask = asyncio.create_task(asking.inbox.ask(asking.note, time.monotonic() + 40))
+    times = len(asking.asked) + 1
+    while not ask.done():
+        await asking.writer.answer(asking.inbox.name, await asking.until_asked(times), ANSWER)
+        await asyncio.wait([ask], timeout=0.05)
+    assert RevisionAnswer.model_validate_json(await ask) == ANSWER
+
+
+@pytest.mark.parametrize("forget", ["flush", "delete", "expiry"])
+async def test_a_reply_stream_that_begins_anew_while_the_connection_stays_up(asking: Asking, forget: str) -> None:
+    """G9."""
+    await answered(asking)
+    await asking.client.xadd(asking.inbox.name, {"i": "x", "o": "1", "b": "{}"}, id=f"{1 << 50}-0")
+    await answered(asking)
+    if forget == "flush":
+        await asking.client.flushall()
+    elif forget == "delete":
+        await asking.client.delete(asking.inbox.name)
+    else:
+        await asking.client.pexpire(asking.inbox.name, 1)
+        await eventually(lambda: asking.client.exists(asking.inbox.name), lambda found: not found)
+    await answered(asking)
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [{"x": "y"}, {b"i": b"\xff", "o": "1", "b": ""}, {"i": "x"}, {b"\xff": b"\xff"}],
+)
+async def test_an_entry_that_is_no_reply_costs_a_line(
+    asking: Asking, garbage: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    await asking.client.xadd(asking.inbox.name, garbage)  # type: ignore[arg-type] # redis-py's parameter is invariant
+    await answered(asking)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+@pytest.mark.parametrize("ok", ["1", "0"])
+async def test_an_answer_that_is_none_may_be_asked_for_again(
+    asking: Asking, ok: str, redis_server: RedisServer
+) -> None:
+    broker = open_broker(SecretStr(redis_server.url))
+    await broker.connect()
+    source = Source(broker, asking.inbox, KnownPositions(), request_timeout=30)
+    reading = asyncio.create_task(source.check(("s",)))
+
+    async def asked() -> str | None:
+        found = await asking.client.xrange(streams.READS)
+        text = repr(found)
+        return text[text.index('"request_id":"') + 14 :].split('"')[0] if found else None
+
+    request_id = await eventually(asked)
+    await asking.client.xadd(asking.inbox.name, {"i": request_id or "", "o": ok, "b": '{"no":"answer"}'})
+    with pytest.raises(RequestFailed) as failed:
+        await reading
+    await broker.stop()
+    assert failed.value.failure.code == "unavailable"
+
+
+async def test_what_was_read_is_removed(asking: Asking) -> None:
+    large = ANSWER.model_copy(update={"revisions": {f"session{number}": number for number in range(50_000)}})
+    size = len(large.model_dump_json())
+    for _ in range(2 * REMOVE_BYTES // size + 2):
+        await asking.writer.answer(asking.inbox.name, "nobody", large)
+    await eventually(lambda: asking.client.xlen(asking.inbox.name), lambda length: length * size <= REMOVE_BYTES)
+    await asking.writer.answer(asking.inbox.name, "nobody", ANSWER)
+    await eventually(lambda: asking.client.xlen(asking.inbox.name), lambda length: length == 0)
+    await answered(asking)
+
+
+async def test_what_nobody_reads_is_bounded_in_bytes(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replies, "KEEP_BYTES", 1 << 20)
+    large = ANSWER.model_copy(update={"epoch": "x" * 100_000})
+    for _ in range(40):
+        await asking.writer.answer("conversation:replies:gone", "nobody", large)
+        used = await asking.client.memory_usage("conversation:replies:gone")
+        assert used is not None
+        assert used < (1 << 20) + 4 * 100_000
+    assert await asking.client.xlen("conversation:replies:gone") >= 10
+
+
+async def test_a_command_that_nobody_answers_is_taken_back(
+    asking: Asking, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replies, "ATTEMPT_SECONDS", 0.05)
+    broker = open_broker(SecretStr(redis_server.url))
+    await broker.connect()
+    source = Source(broker, asking.inbox, KnownPositions(), request_timeout=0.3)
+    command = CreateMessage(message_id="m", session_id="s", author_type="user", content="x" * 1000)
+    asks = [asyncio.create_task(source.command(LOCAL_USER, command)) for _ in range(10)]
+    longest = 0
+    while not all(ask.done() for ask in asks):
+        longest = max(longest, await asking.client.xlen(streams.COMMANDS))
+    for ask in asks:
+        with pytest.raises(RequestFailed):
+            await ask
+    await broker.stop()
+    assert 0 < longest <= 10
+    assert await asking.client.xlen(streams.COMMANDS) == 0
 
 
 def test_deadlines() -> None:

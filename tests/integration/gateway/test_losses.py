@@ -254,6 +254,7 @@ async def test_a_gateway_that_starts_before_redis_and_the_others(database_url: s
         await eventually(lambda: stack.status("gateway"), lambda found: "redis" not in str(found[1]))
         assert "reader" in str((await stack.status("gateway"))[1])
         await stack.start("revision")
+        await stack.tracked()
         await stack.start("reader")
         await stack.ready("gateway")
         await stack.session("s")
