@@ -2,13 +2,22 @@
 
 import logging
 import sys
+import sysconfig
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from types import TracebackType
 
 import orjson
+from aiohttp.http_exceptions import HttpProcessingError
 
 from shared.settings import Settings
 from shared.times import format_time
+
+MALFORMED_SECONDS = 60.0
+"""Pause between two lines about malformed requests."""
+
+_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({})))
 
@@ -21,23 +30,60 @@ class _Discreet(logging.Filter):
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.exc_info and record.exc_info[0] is not None:
-            kind, _, trace = record.exc_info
-            frames = []
-            while trace is not None:
-                code = trace.tb_frame.f_code
-                frames.append(f"{code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno} {code.co_name}")
-                trace = trace.tb_next
-            record.exc_text = f"{kind.__name__} at " + " < ".join(reversed(frames[-6:]))
+        if record.exc_info and record.exc_info[1] is not None:
+            record.exc_text = "; ".join(_described(error) for error in _parts(record.exc_info[1])[:_PARTS])
             record.exc_info = None
             if record.name == "asyncio":
                 # Its further lines show the task, and in that the exception's value.
                 record.msg, record.args = record.getMessage().partition("\n")[0], ()
+            elif record.pathname.startswith(_LIBRARIES):
+                # A library's message about an error may be the error's own text.
+                record.msg, record.args = f"an error in {record.module}", ()
         record.msg = _discreet(record.msg)
         if isinstance(record.args, tuple):
             record.args = tuple(_discreet(arg) for arg in record.args)
         elif isinstance(record.args, Mapping):
             record.args = {name: _discreet(arg) for name, arg in record.args.items()}
+        return True
+
+
+_PARTS = 3
+"""Most errors of a group that a line tells."""
+
+
+def _parts(error: BaseException) -> list[BaseException]:
+    """The errors that a group is made of; itself, if it is none."""
+    if isinstance(error, BaseExceptionGroup):
+        return [part for each in error.exceptions for part in _parts(each)]
+    return [error]
+
+
+def _described(error: BaseException) -> str:
+    """Type and place."""
+    frames, trace = [], error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        frames.append(f"{code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno} {code.co_name}")
+        trace = trace.tb_next
+    return f"{type(error).__name__} at " + " < ".join(reversed(frames[-6:]))
+
+
+class _Malformed(logging.Filter):
+    """One warning a minute for requests that are no HTTP: anyone can send them, and as many as they like."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told_at = float("-inf")
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.exc_info or not isinstance(record.exc_info[1], HttpProcessingError):
+            return True
+        if time.monotonic() - self._told_at < MALFORMED_SECONDS:
+            return False
+        self._told_at = time.monotonic()
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        record.msg, record.args = "requests came that are no HTTP; they were refused", ()
+        record.exc_info = None
         return True
 
 
@@ -64,14 +110,35 @@ class _Json(logging.Formatter):
         return orjson.dumps(line, default=str).decode()
 
 
+class _Text(logging.Formatter):
+    """One line for a record, its error included: what takes lines apart must not see an error without its cause."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        error, record.exc_text = record.exc_text, None
+        line = super().format(record)
+        record.exc_text = error
+        return f"{line} ({error})" if error else line
+
+
 def configure_logging(settings: Settings, service: str) -> None:
-    """Sends every log line of this process to standard error, as text or JSON."""
+    """Sends every log line of this process to standard error, as text or JSON; the error that ends it, too."""
     handler = logging.StreamHandler(sys.stderr)
     if settings.log_format == "json":
         handler.setFormatter(_Json(service))
     else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S"))
+        handler.setFormatter(_Text("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S"))
+    handler.addFilter(_Malformed())
     handler.addFilter(_Discreet())
     logging.basicConfig(level=settings.log_level, handlers=[handler], force=True)
     for noisy in ("asyncio", "aiohttp.access", "faststream"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(settings.log_level)))
+    # Its pools warn of every connection that they fail to restore; whoever uses them tells that the database is away.
+    logging.getLogger("asyncpg").setLevel(max(logging.ERROR, logging.getLevelName(settings.log_level)))
+    sys.excepthook = _log_the_end
+
+
+def _log_the_end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """What Python does with an error that nobody caught, without the values in it."""
+    if issubclass(kind, KeyboardInterrupt):
+        return
+    logging.getLogger(__name__).critical("the process ends by an error", exc_info=(kind, error, trace))

@@ -5,10 +5,12 @@ import gc
 import io
 import json
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from typing import Literal
 
 import pytest
+from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
 from shared.contracts.rows import MessageRow
@@ -27,11 +29,11 @@ def lines(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     written = io.StringIO()
     monkeypatch.setattr("sys.stderr", written)
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    handlers, level, hook = root.handlers[:], root.level, sys.excepthook
     root.handlers = []
     configure_logging(Settings(log_format=request.param), "test")
     yield written.getvalue
-    root.handlers, root.level = handlers, level
+    root.handlers, root.level, sys.excepthook = handlers, level, hook
 
 
 def fail() -> None:
@@ -103,3 +105,45 @@ def test_lines_for_machines_are_json(monkeypatch: pytest.MonkeyPatch, lines: Cal
         assert found["service"] == "test"
         assert found["level"] == "ERROR"
         assert found["error"].startswith("ValueError at ")
+
+
+async def fail_together() -> None:
+    """Ends as a service does whose parts run side by side."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(asyncio.to_thread(fail))
+
+
+async def test_the_error_that_ends_a_process_is_one_discreet_line(lines: Callable[[], str]) -> None:
+    try:
+        await fail_together()
+    except ExceptionGroup as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+    assert SECRET not in lines()
+    assert "ValueError at " in lines()
+    assert "CRITICAL" in lines()
+    assert lines().count("\n") == 1
+
+
+async def test_requests_that_are_no_http_are_told_once(lines: Callable[[], str]) -> None:
+    runner = web.AppRunner(web.Application(), access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    for _ in range(3):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"GET / HTTP/1.1\r\nHost: a\r\n{SECRET} broken\r\n\r\n".encode())
+        assert b" 400 " in await reader.readline()
+        writer.close()
+        await writer.wait_closed()
+    await runner.cleanup()
+    assert SECRET not in lines()
+    assert "WARNING" in lines()
+    assert lines().count("\n") == 1
+
+
+def test_a_pool_that_waits_for_its_database_says_nothing_itself(lines: Callable[[], str]) -> None:
+    logging.getLogger("asyncpg.pool").warning("a connection could not be restored")
+    logging.getLogger("asyncpg.pool").error("a pool is broken")
+    assert "restored" not in lines()
+    assert "broken" in lines()
