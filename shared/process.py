@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from shared.origins import host_names, host_refusal
 from shared.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -30,14 +31,19 @@ def report(readiness: Readiness) -> tuple[int, dict[str, object]]:
 
 
 async def serve_health(settings: Settings, readiness: Readiness) -> web.AppRunner:
-    """Opens `/health` (the process is alive) and `/ready` (it can serve) on the metrics port. The caller cleans the
-    runner up.
+    """Opens `/health` (the process is alive) and `/ready` (it can serve; only for hosts that the gateway serves, too)
+    on the metrics port. The caller cleans the runner up.
     """
 
     async def health(_: web.Request) -> web.Response:
         return web.json_response({"status": "alive"})
 
-    async def ready(_: web.Request) -> web.Response:
+    allowed = host_names(settings.allowed_hosts)
+
+    async def ready(request: web.Request) -> web.Response:
+        # Any web page can have the browser ask a loopback port under a name of its own, and read the reasons.
+        if (reason := host_refusal(request.headers.get("Host"), allowed)) is not None:
+            return web.json_response({"error": reason}, status=403)
         status, body = report(readiness)
         return web.json_response(body, status=status)
 

@@ -19,6 +19,7 @@ from shared.broker.guarded import GroupGuard, open_broker
 from shared.broker.receipts import ReceiptReader
 from shared.broker.replies import ReplyInbox
 from shared.contracts.errors import RequestFailed
+from shared.origins import host_names
 from shared.process import serve_health
 from shared.settings import Settings
 
@@ -65,7 +66,7 @@ class Gateway:
         hub = self._hub = Hub(source, positions)
         checks = Checks(hub, source, positions, partitions)
         receipts = self._receipts = ReceiptReader(clients[1], partitions)
-        allowed = frozenset(name.strip().lower() for name in settings.allowed_hosts.split(",") if name.strip())
+        allowed = host_names(settings.allowed_hosts)
         control = Control(broker, hub, checks)
         application = build(source, hub, control, allowed, self.readiness)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)

@@ -7,9 +7,9 @@ from aiohttp.typedefs import Handler, Middleware
 
 from services.gateway.http.errors import plain
 from services.gateway.http.keys import IDENTITY
-from services.gateway.identity.origins import refusal
 from shared.contracts.errors import RequestFailed
 from shared.contracts.identity import LOCAL_USER
+from shared.origins import refusal
 
 logger = logging.getLogger(__name__)
 

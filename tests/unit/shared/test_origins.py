@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.gateway.identity.origins import refusal
+from shared.origins import refusal
 
 ALLOWED = frozenset({"console.example.com"})
 

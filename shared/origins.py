@@ -17,15 +17,26 @@ def refusal(host: str | None, origin: str | None, allowed_hosts: Collection[str]
     a browser); otherwise it must be
     http or https and name the same host as `host`, or both must be loopback. Ports are not compared.
     """
-    name = _host_name(host)
-    if name is None or not (_is_loopback(name) or name in allowed_hosts):
-        return "this host name is not served; use a loopback address, or list the name in KANDEV_ALLOWED_HOSTS"
-    if origin is None:
-        return None
-    source = _origin_name(origin)
+    reason = host_refusal(host, allowed_hosts)
+    if reason is not None or origin is None:
+        return reason
+    name, source = _host_name(host) or "", _origin_name(origin)
     if source is None or not (source == name or (_is_loopback(source) and _is_loopback(name))):
         return "requests from this origin are not allowed"
     return None
+
+
+def host_refusal(host: str | None, allowed_hosts: Collection[str]) -> str | None:
+    """Why a request with this `Host` is refused, or `None` when it may pass."""
+    name = _host_name(host)
+    if name is None or not (_is_loopback(name) or name in allowed_hosts):
+        return "this host name is not served; use a loopback address, or list the name in KANDEV_ALLOWED_HOSTS"
+    return None
+
+
+def host_names(listed: str) -> frozenset[str]:
+    """The names of a comma-separated list, in lower case."""
+    return frozenset(name.strip().lower() for name in listed.split(",") if name.strip())
 
 
 def _host_name(host: str | None) -> str | None:

@@ -1,1 +1,0 @@
-"""Who is asking, and from where a request may come."""
