@@ -4,7 +4,7 @@
 CREATE SCHEMA IF NOT EXISTS conversation;
 
 CREATE TABLE IF NOT EXISTS public.workspaces (
-    id         text PRIMARY KEY,
+    id         text PRIMARY KEY CHECK (char_length(id) <= 255),
     name       text NOT NULL DEFAULT '',
     owner_id   text NOT NULL DEFAULT '',
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS public.workspace_members (
 );
 
 CREATE TABLE IF NOT EXISTS public.tasks (
-    id           text PRIMARY KEY,
+    id           text PRIMARY KEY CHECK (char_length(id) <= 255),
     workspace_id text NOT NULL REFERENCES public.workspaces (id) ON DELETE CASCADE,
     title        text NOT NULL DEFAULT '',
     created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS public.tasks (
 );
 
 CREATE TABLE IF NOT EXISTS public.task_sessions (
-    id             text PRIMARY KEY,
+    id             text PRIMARY KEY CHECK (char_length(id) <= 255),
     task_id        text NOT NULL REFERENCES public.tasks (id) ON DELETE CASCADE,
     state          text NOT NULL DEFAULT 'CREATED',
     is_passthrough boolean NOT NULL DEFAULT false,
@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS public.task_sessions (
 );
 
 CREATE TABLE IF NOT EXISTS public.task_session_turns (
-    id                   text PRIMARY KEY,
+    id                   text PRIMARY KEY CHECK (char_length(id) <= 255),
     task_session_id      text NOT NULL REFERENCES public.task_sessions (id) ON DELETE CASCADE,
     task_id              text NOT NULL,
     started_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -56,7 +56,7 @@ CREATE TABLE IF NOT EXISTS public.task_session_turns (
 -- turn_id carries no foreign key: deleting a turn must not rewrite its messages.
 -- created_at has no default: an absent one means "now", which the admission trigger settles.
 CREATE TABLE IF NOT EXISTS public.task_session_messages (
-    id              text PRIMARY KEY,
+    id              text PRIMARY KEY CHECK (char_length(id) <= 255),
     task_session_id text NOT NULL REFERENCES public.task_sessions (id) ON DELETE CASCADE,
     task_id         text NOT NULL,
     turn_id         text,

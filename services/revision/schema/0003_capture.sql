@@ -6,9 +6,17 @@
 
 -- R1. The lock is taken in a subtransaction that is always rolled back: that releases it at once, whatever happens
 -- in between, while the sequence keeps its value. Held any longer, it would join lock cycles.
-CREATE OR REPLACE FUNCTION conversation.raise_revision_floor(minimum bigint) RETURNS void
+-- A last revision that no counting explains would leave no room for the sessions to come: it ends the epoch instead.
+CREATE OR REPLACE FUNCTION conversation.raise_revision_floor(last bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    minimum bigint;
 BEGIN
+    IF last >= 4503599627370496 THEN
+        PERFORM conversation.mint_epoch(format('a session ended at revision %s', last));
+        RETURN;
+    END IF;
+    minimum := last + 1;
     IF (SELECT last_value FROM conversation.revision_floor) >= minimum THEN
         RETURN;
     END IF;
@@ -127,18 +135,30 @@ BEGIN
     RETURN NULL;
 END $$;
 
-CREATE OR REPLACE FUNCTION conversation.revision_lowered() RETURNS trigger
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+-- What no statement on rows leads to: a revision that goes back, one that jumps, one that starts far from the floor.
+-- A jump would raise the floor with the session's deletion, for every session to come.
+CREATE OR REPLACE FUNCTION conversation.revision_refused() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    known bigint := CASE TG_OP WHEN 'UPDATE' THEN OLD.revision ELSE 0 END;
 BEGIN
-    RAISE EXCEPTION 'the revision of session % cannot go from % back to %', OLD.session_id, OLD.revision, NEW.revision
-        USING ERRCODE = 'KC003', HINT = 'Revisions only grow. After a logical restore, mint a new epoch instead.';
+    IF NEW.revision < known THEN
+        RAISE EXCEPTION 'the revision of session % cannot go from % back to %', OLD.session_id, known, NEW.revision
+            USING ERRCODE = 'KC003', HINT = 'Revisions only grow. After a logical restore, mint a new epoch instead.';
+    END IF;
+    -- A session begins at the floor, or gets there from 0 with its first change.
+    IF known = 0 AND NEW.revision <= (SELECT last_value FROM conversation.revision_floor) + 1 THEN
+        RETURN NULL;
+    END IF;
+    RAISE EXCEPTION 'the revision of session % cannot jump from % to %', NEW.session_id, known, NEW.revision
+        USING ERRCODE = 'KC003', HINT = 'Every statement on rows advances a revision by one: leave it to the triggers.';
 END $$;
 
 -- BEFORE and per row: the floor is up before anything else of the same statement can create that id again.
 CREATE OR REPLACE FUNCTION conversation.revision_row_leaving() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM conversation.raise_revision_floor(OLD.revision + 1);
+    PERFORM conversation.raise_revision_floor(OLD.revision);
     RETURN OLD;
 END $$;
 
@@ -155,7 +175,7 @@ END $$;
 CREATE OR REPLACE FUNCTION conversation.revision_rows_truncated() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM conversation.raise_revision_floor(coalesce(max(revision), 0) + 1) FROM public.conversation_session_revisions;
+    PERFORM conversation.raise_revision_floor(coalesce(max(revision), 0)) FROM public.conversation_session_revisions;
     PERFORM conversation.mint_epoch('revisions were truncated');
     RETURN NULL;
 END $$;
@@ -286,8 +306,11 @@ CREATE OR REPLACE TRIGGER conversation_sessions_created AFTER INSERT ON public.t
     REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION conversation.sessions_created();
 
 -- AFTER, not BEFORE: a BEFORE UPDATE row trigger would lock the tuple once more, and log that, at every commit.
-CREATE OR REPLACE TRIGGER conversation_revision_lowered AFTER UPDATE ON public.conversation_session_revisions
-    FOR EACH ROW WHEN (NEW.revision < OLD.revision) EXECUTE FUNCTION conversation.revision_lowered();
+CREATE OR REPLACE TRIGGER conversation_revision_refused AFTER UPDATE ON public.conversation_session_revisions
+    FOR EACH ROW WHEN (NEW.revision < OLD.revision OR NEW.revision - OLD.revision > 1000000)
+    EXECUTE FUNCTION conversation.revision_refused();
+CREATE OR REPLACE TRIGGER conversation_revision_start_refused AFTER INSERT ON public.conversation_session_revisions
+    FOR EACH ROW WHEN (NEW.revision > 1000000) EXECUTE FUNCTION conversation.revision_refused();
 CREATE OR REPLACE TRIGGER conversation_revision_row_leaving BEFORE DELETE ON public.conversation_session_revisions
     FOR EACH ROW EXECUTE FUNCTION conversation.revision_row_leaving();
 CREATE OR REPLACE TRIGGER conversation_revision_rows_deleted AFTER DELETE ON public.conversation_session_revisions

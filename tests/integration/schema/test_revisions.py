@@ -324,3 +324,76 @@ async def test_sessions_older_than_the_triggers_are_given_a_row_at_0_once(source
         given = await source.fetch("SELECT revision FROM conversation_session_revisions WHERE session_id LIKE 'old-%'")
         assert [row["revision"] for row in given] == [0] * 5
         assert await source.revision("a") == held
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE conversation_session_revisions SET revision = revision + 1000001 WHERE session_id = 'a'",
+        "UPDATE conversation_session_revisions SET revision = 9223372036854775805 WHERE session_id = 'a'",
+        "UPDATE conversation_session_revisions SET revision = 0 WHERE session_id = 'a'",
+        "UPDATE conversation_session_revisions SET revision = 9007199254740991 WHERE session_id = 'old'",
+        "INSERT INTO conversation_session_revisions VALUES ('rowless', 9223372036854775805)",
+    ],
+)
+async def test_a_revision_that_no_statement_leads_to_is_refused(source: Any, statement: str) -> None:
+    await source.execute("INSERT INTO task_sessions (id, task_id) VALUES ('old', 't'), ('rowless', 't')")
+    await source.execute(
+        "BEGIN; SET LOCAL session_replication_role = replica;"
+        "UPDATE conversation_session_revisions SET revision = 0 WHERE session_id = 'old';"
+        "DELETE FROM conversation_session_revisions WHERE session_id = 'rowless'; COMMIT"
+    )
+    with pytest.raises(asyncpg.PostgresError) as refused:
+        await source.execute(statement)
+    assert refused.value.sqlstate == "KC003"
+    assert refused.value.hint
+
+
+async def test_a_high_floor_is_where_sessions_begin(source: Any) -> None:
+    """Also those without a revision row, which get there from 0."""
+    await source.execute("SELECT conversation.raise_revision_floor(4999999)")
+    await source.execute("INSERT INTO task_sessions (id, task_id) VALUES ('new', 't'), ('rowless', 't')")
+    await source.execute(
+        "BEGIN; SET LOCAL session_replication_role = replica;"
+        "DELETE FROM conversation_session_revisions WHERE session_id = 'rowless'; COMMIT"
+    )
+    await source.say("m", session="new", author="agent")
+    await source.say("n", session="rowless", author="agent")
+    assert (await source.revision("new"), await source.revision("rowless")) == (5_000_001, 5_000_001)
+
+
+@pytest.mark.parametrize("last", [9223372036854775805, 9223372036854775807])
+@pytest.mark.parametrize(
+    "statement", ["DELETE FROM task_sessions WHERE id = 'a'", "TRUNCATE conversation_session_revisions"]
+)
+async def test_a_session_that_ends_at_an_absurd_revision_ends_the_epoch_and_no_other_session(
+    source: Any, last: int, statement: str
+) -> None:
+    epoch, floor = await source.epoch(), await source.floor()
+    await source.execute(
+        "BEGIN; SET LOCAL session_replication_role = replica;"
+        f"UPDATE conversation_session_revisions SET revision = {last} WHERE session_id = 'a'; COMMIT"
+    )
+    await source.execute(statement)
+    assert await source.epoch() != epoch
+    assert await source.floor() == floor
+    await source.execute("INSERT INTO task_sessions (id, task_id) VALUES ('new', 't')")
+    await source.say("m", session="new", author="agent")
+    assert await source.revision("new") == floor + 1
+
+
+@pytest.mark.parametrize(
+    "table", ["workspaces", "tasks", "task_sessions", "task_session_turns", "task_session_messages"]
+)
+async def test_an_id_is_no_longer_than_the_contracts_allow(source: Any, table: str) -> None:
+    columns = {
+        "workspaces": "id", "tasks": "id, workspace_id", "task_sessions": "id, task_id",
+        "task_session_turns": "id, task_session_id, task_id",
+        "task_session_messages": "id, task_session_id, task_id, author_type",
+    }[table]  # fmt: skip
+    values = {"workspace_id": "w", "task_id": "t", "task_session_id": "a", "author_type": "agent"}
+    rest = "".join(f", '{values[name]}'" for name in columns.split(", ")[1:])
+    insert = f"INSERT INTO {table} ({columns}) VALUES ($1{rest})"
+    await source.execute(insert, "x" * 255)
+    with pytest.raises(asyncpg.CheckViolationError):
+        await source.execute(insert, "x" * 256)
