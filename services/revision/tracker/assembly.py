@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final
+from typing import Final, NamedTuple
 
 from services.revision.tracker.drafts import Image, Selected, Transaction
 from services.revision.tracker.pgoutput import (
+    UNCHANGED,
     Begin,
     Commit,
     DecodingError,
@@ -38,7 +39,11 @@ _ROLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A relation with the places of the columns that matter; -1: it has no such column."""
+    """A relation with the places of the columns that matter; -1: it has no such column.
+
+    `keys`: the places of the replica identity. `identified`: it says where an updated row was before; without an old
+    row, an update has then left those columns alone.
+    """
 
     name: str
     role: _Role
@@ -49,6 +54,13 @@ class _Table:
     task: int
     author: int
     value: int
+    keys: frozenset[int]
+    identified: bool
+
+
+class _Located(NamedTuple):
+    key: Key
+    selected: Selected
 
 
 class Assembler:
@@ -101,21 +113,31 @@ class Assembler:
 
 
 def _row(transaction: OpenTransaction, table: _Table, change: Insert | Update | Delete) -> None:
-    if isinstance(change, Delete):
-        transaction.row_written(_key(table, change.old), _selected(table, change.old), None, None)
-        return
-    key, after, image = _key(table, change.new), _selected(table, change.new), Image(table.names, change.new)
     if isinstance(change, Insert):
-        transaction.row_written(key, None, after, image)
-    elif change.old is None:
-        transaction.row_written(key, after, after, image)
+        _arrived(transaction, table, change.new)
+        return
+    new = None if isinstance(change, Delete) else _restored(table, change)
+    now = None if new is None else _located(table, new)
+    before = None
+    if table.identified:
+        before = now if change.old is None else _located(table, change.old)
+    if before is None or (new is not None and now is None):
+        transaction.row_unknown()
+    elif now is None or new is None:
+        transaction.row_written(before.key, before.selected, None, None)
+    elif before.key == now.key:
+        transaction.row_written(now.key, before.selected, now.selected, Image(table.names, new))
     else:
-        old_key, before = _key(table, change.old), _selected(table, change.old)
-        if old_key != key:
-            transaction.row_written(old_key, before, None, None)
-            transaction.row_written(key, None, after, image)
-        else:
-            transaction.row_written(key, before, after, image)
+        transaction.row_written(before.key, before.selected, None, None)
+        transaction.row_written(now.key, None, now.selected, Image(table.names, new))
+
+
+def _arrived(transaction: OpenTransaction, table: _Table, new: Values) -> None:
+    now = _located(table, new)
+    if now is None:
+        transaction.row_unknown()
+    else:
+        transaction.row_written(now.key, None, now.selected, Image(table.names, new))
 
 
 def _revision(transaction: OpenTransaction, table: _Table, change: Insert | Update | Delete) -> None:
@@ -130,7 +152,8 @@ def _revision(transaction: OpenTransaction, table: _Table, change: Insert | Upda
     if isinstance(change, Delete):
         transaction.revision_deleted(session_id, old)
         return
-    new_id, new = _text(table, change.new, table.id), _number(table, change.new)
+    values = _restored(table, change)
+    new_id, new = _text(table, values, table.id), _number(table, values)
     if new_id == session_id:
         transaction.revision_updated(session_id, old, new)
     else:
@@ -153,6 +176,9 @@ def _table(relation: Relation) -> _Table:
 
     role = _ROLES.get((relation.schema, relation.name), _Role.OTHER)
     of_turns = relation.name == "task_session_turns"
+    keys = frozenset(index for index, column in enumerate(relation.columns) if column.key)
+    author = -1 if of_turns else place("author_type")
+    selection = {place("id"), place("task_session_id"), place("task_id"), author} - {-1}
     return _Table(
         name=relation.name,
         role=role,
@@ -161,22 +187,36 @@ def _table(relation: Relation) -> _Table:
         id=place("session_id" if role is _Role.REVISIONS else "id"),
         session=place("task_session_id"),
         task=place("task_id"),
-        author=-1 if of_turns else place("author_type"),
+        author=author,
         value=place("epoch" if role is _Role.EPOCH else "revision"),
+        keys=keys,
+        identified=selection <= keys,
     )
 
 
-def _key(table: _Table, values: Values) -> Key:
-    return (table.entity, _text(table, values, table.id))
+def _restored(table: _Table, change: Insert | Update) -> Values:
+    """The new row. A large value of the replica identity that did not change stands in the old row only."""
+    if isinstance(change, Insert) or change.old is None or UNCHANGED not in change.new:
+        return change.new
+    pairs = enumerate(zip(change.old, change.new, strict=True))
+    return tuple(old if new is UNCHANGED and place in table.keys else new for place, (old, new) in pairs)
 
 
-def _selected(table: _Table, values: Values) -> Selected:
-    task = values[table.task] if table.task >= 0 else None
-    return Selected(
-        _text(table, values, table.session),
-        task.decode() if isinstance(task, bytes) else None,
-        None if table.author < 0 else _text(table, values, table.author),
+def _located(table: _Table, values: Values) -> _Located | None:
+    """Which row this is, and where scopes look for it; `None` where the log does not say."""
+    row_id, session, task = (values[place] if place >= 0 else None for place in (table.id, table.session, table.task))
+    author = values[table.author] if table.author >= 0 else b""
+    if (
+        not (isinstance(row_id, bytes) and isinstance(session, bytes) and isinstance(author, bytes))
+        or task is UNCHANGED
+    ):
+        return None
+    selected = Selected(
+        session.decode(),
+        None if task is None else task.decode(),
+        None if table.author < 0 else author.decode(),
     )
+    return _Located((table.entity, row_id.decode()), selected)
 
 
 def _number(table: _Table, values: Values) -> int:

@@ -67,7 +67,8 @@ Draft: TypeAlias = SessionChange | SessionRemoved
 class HistoryBroken:
     """The log shows changes that no revision covers (T4): every revision handed out so far may lie. A new epoch is due.
 
-    `sessions`: how many had rows logged without a revision change; `rows`: how many rows; `backwards`: revisions
+    `sessions`: how many had rows logged without a revision change; `rows`: how many rows, those of sessions that the
+    log does not name included; `backwards`: revisions
     that went down.
     """
 
@@ -89,6 +90,9 @@ class Transaction:
     """A committed transaction. `committed_at`: microseconds since 2000-01-01 UTC. `size`: bytes of rows it holds,
     estimated.
 
+    `doubtful`: the log does not explain every change, whose sessions are incomplete; `prerequisites.breach` may know
+    why.
+
     `minted`: `epoch` is a new one, made by this transaction. Its receipts carry it already: no snapshot shows their
     revisions under the old one.
     """
@@ -101,3 +105,4 @@ class Transaction:
     drafts: tuple[Draft, ...]
     broken: HistoryBroken | None
     size: int
+    doubtful: bool = False

@@ -25,12 +25,20 @@ _log = logging.getLogger(__name__)
 
 
 class Leadership:
-    """Tries for the lock until it has it, then writes the heartbeat. `changed` is called at every change of `held`."""
+    """Tries for the lock until it has it, then writes the heartbeat. `changed` is called at every change of `held`, and
+    when the epoch's row is found missing.
+    """
 
     def __init__(self, dsn: str, changed: Callable[[], None]) -> None:
         self._dsn = dsn
         self._changed = changed
         self._held = False
+        self._epoch_missing = False
+
+    @property
+    def epoch_missing(self) -> bool:
+        """Whether the last heartbeat found no row of the epoch: the leader owes one."""
+        return self._epoch_missing
 
     @property
     def held(self) -> bool:
@@ -53,7 +61,9 @@ class Leadership:
         try:
             while True:
                 if self._held:
-                    await _heartbeat(connection)
+                    self._epoch_missing = not await _heartbeat(connection)
+                    if self._epoch_missing:
+                        self._changed()
                 else:
                     self._set(await connection.fetchval("SELECT pg_try_advisory_lock($1)", LOCK_KEY))
                 await asyncio.sleep(HEARTBEAT_SECONDS if self._held else ASK_SECONDS)
@@ -67,8 +77,9 @@ class Leadership:
             self._changed()
 
 
-async def _heartbeat(connection: asyncpg.Connection) -> None:
+async def _heartbeat(connection: asyncpg.Connection) -> bool:
     try:
-        await beat(connection)
+        return await beat(connection)
     except asyncpg.LockNotAvailableError:
         _log.warning("the heartbeat waits for a transaction that holds the epoch's row")
+        return True

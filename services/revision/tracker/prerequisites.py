@@ -1,5 +1,6 @@
 """What the tracker needs of PostgreSQL, and sentences that say what to set when it is not there."""
 
+from dataclasses import dataclass
 from typing import Final
 
 import asyncpg
@@ -10,10 +11,58 @@ from services.revision.tracker.stream import PUBLICATION
 _CHECK: Final = """
 SELECT current_setting('wal_level') AS wal_level, current_user AS role, pg_is_in_recovery() AS in_recovery,
        (SELECT rolreplication OR rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user) AS may_replicate,
-       EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = 'conversation' AND tablename = 'epoch') AS migrated,
-       (SELECT count(*) FROM pg_catalog.pg_publication_tables WHERE pubname = $1
-           AND (schemaname, tablename) IN (('public', 'task_session_messages'), ('public', 'task_session_turns'),
-               ('public', 'conversation_session_revisions'), ('conversation', 'epoch'))) = 4 AS published
+       EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = 'conversation' AND tablename = 'epoch') AS migrated
+"""
+
+_PUBLISHED: Final = (
+    "public.task_session_messages",
+    "public.task_session_turns",
+    "public.conversation_session_revisions",
+    "conversation.epoch",
+)
+
+_IDENTITIES: Final = {
+    "public.task_session_messages": ("id", "task_session_id", "task_id", "author_type"),
+    "public.task_session_turns": ("id", "task_session_id", "task_id"),
+}
+"""The columns that have to be in a replica identity: which row it is, and which scopes held it."""
+
+_TRIGGERS: Final = (
+    *(
+        (table, f"conversation_rows_{what}")
+        for table in _IDENTITIES
+        for what in ("inserted", "updated", "deleted", "truncated")
+    ),
+    ("public.task_sessions", "conversation_sessions_created"),
+    ("public.conversation_session_revisions", "conversation_revision_refused"),
+    ("public.conversation_session_revisions", "conversation_revision_row_leaving"),
+    ("public.conversation_session_revisions", "conversation_revision_rows_deleted"),
+    ("public.conversation_session_revisions", "conversation_revision_rows_truncated"),
+)
+
+_BREACHES: Final = """
+SELECT (SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_catalog.pg_publication
+         WHERE pubname = $1) AS publishes_all,
+       ARRAY(SELECT wanted FROM unnest($2::text[]) AS wanted
+              WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_publication_tables
+                                 WHERE pubname = $1 AND schemaname || '.' || tablename = wanted)) AS unpublished,
+       EXISTS (SELECT FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_publication p ON p.oid = r.prpubid
+                WHERE p.pubname = $1 AND (to_jsonb(r) ->> 'prqual' IS NOT NULL OR to_jsonb(r) ->> 'prattrs' IS NOT NULL)
+       ) AS filtered,
+       ARRAY(SELECT t.name || ' ' || t.trigger FROM unnest($3::text[], $4::text[]) AS t (name, trigger)
+              WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_trigger g
+                                 WHERE g.tgrelid = to_regclass(t.name) AND g.tgname = t.trigger
+                                   AND g.tgenabled IN ('O', 'A'))) AS silent
+"""
+"""Row filters and column lists are asked for through JSON: PostgreSQL 14 has no such columns."""
+
+_IDENTITY: Final = """
+SELECT c.relreplident::text AS kind,
+       ARRAY(SELECT a.attname::text FROM pg_catalog.pg_index i
+               JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+              WHERE i.indrelid = c.oid AND CASE c.relreplident WHEN 'i' THEN i.indisreplident
+                                                               WHEN 'd' THEN i.indisprimary ELSE false END) AS columns
+  FROM pg_catalog.pg_class c WHERE c.oid = to_regclass($1)
 """
 
 _BLOCKERS: Final = """
@@ -41,24 +90,82 @@ _BY_TEXT: Final = {
 
 async def missing(connection: asyncpg.Connection) -> str | None:
     """What has to be set before a stream can work here, or `None`."""
-    row = await connection.fetchrow(_CHECK, PUBLICATION)
+    row = await connection.fetchrow(_CHECK)
     wal_level, role = row["wal_level"], row["role"]
     wants = (
         (row["in_recovery"], "the address names a standby: connect to the primary (target_session_attrs=read-write)"),
         (wal_level != "logical", f"wal_level is {wal_level}: set wal_level=logical and restart PostgreSQL"),
         (not row["may_replicate"], f'the role lacks the REPLICATION right: ALTER ROLE "{role}" REPLICATION'),
         (not row["migrated"], "the schema is not installed in this database: run the migrations"),
-        (not row["published"], f"the publication {PUBLICATION} is missing or lacks a table: run the migrations"),
     )
     return next((sentence for wanting, sentence in wants if wanting), None)
 
 
-async def blockers(connection: asyncpg.Connection, backend_pid: int) -> str:
-    """Which transactions a backend waits for: process, application, database, age. Never a query's text."""
+async def breach(connection: asyncpg.Connection) -> str | None:
+    """What keeps changes from reaching the revisions or the log whole, and what to set; `None`: nothing does.
+
+    Each can be changed under a running tracker without an error anywhere: what it does to single transactions the log
+    shows only in part.
+    """
+    tables, triggers = zip(*_TRIGGERS, strict=True)
+    row = await connection.fetchrow(_BREACHES, PUBLICATION, _PUBLISHED, tables, triggers)
+    every = ", ".join(_PUBLISHED)
+    if row["publishes_all"] is None:
+        return f"the publication {PUBLICATION} is missing: CREATE PUBLICATION {PUBLICATION} FOR TABLE {every}"
+    if row["unpublished"]:
+        lacking = ", ".join(row["unpublished"])
+        return f"the publication {PUBLICATION} lacks {lacking}: ALTER PUBLICATION {PUBLICATION} ADD TABLE {lacking}"
+    if not row["publishes_all"]:
+        return (
+            f"the publication {PUBLICATION} leaves out changes: "
+            f"ALTER PUBLICATION {PUBLICATION} SET (publish = 'insert, update, delete, truncate')"
+        )
+    if row["filtered"]:
+        return (
+            f"the publication {PUBLICATION} leaves out rows or columns: "
+            f"ALTER PUBLICATION {PUBLICATION} SET TABLE {every}"
+        )
+    if row["silent"]:
+        table, trigger = row["silent"][0].split(" ")
+        return (
+            f"the trigger {trigger} of {table} is missing or disabled: ALTER TABLE {table} ENABLE TRIGGER {trigger}, "
+            "or create it again as the migrations do"
+        )
+    return await _identity_breach(connection)
+
+
+async def _identity_breach(connection: asyncpg.Connection) -> str | None:
+    for table, wanted in _IDENTITIES.items():
+        kind, columns = await connection.fetchrow(_IDENTITY, table)
+        if kind != "f" and not set(wanted) <= set(columns):
+            index = f"{table.partition('.')[2]}_identity"
+            return (
+                f"the replica identity of {table} is not its index {index}: "
+                f"ALTER TABLE {table} REPLICA IDENTITY USING INDEX {index}"
+            )
+    revisions, epoch = "public.conversation_session_revisions", "conversation.epoch"
+    if (await connection.fetchrow(_IDENTITY, revisions))["kind"] != "f":
+        return f"the replica identity of {revisions} is not FULL: ALTER TABLE {revisions} REPLICA IDENTITY FULL"
+    if (await connection.fetchrow(_IDENTITY, epoch))["kind"] == "n":
+        return f"the replica identity of {epoch} is NOTHING: ALTER TABLE {epoch} REPLICA IDENTITY DEFAULT"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Which transactions a backend waits for. `by`: their processes; `text`: process, application, database, age."""
+
+    by: tuple[int, ...]
+    text: str
+
+
+async def blockers(connection: asyncpg.Connection, backend_pid: int) -> Blocked:
+    """The transactions that a backend waits for. Never a query's text."""
     rows = await connection.fetch(_BLOCKERS, backend_pid)
-    if not rows:
-        return "the server gives no transaction that blocks it"
-    return "waits for " + "; ".join(_blocker(row) for row in rows)
+    text = "waits for " + "; ".join(_blocker(row) for row in rows)
+    return Blocked(
+        tuple(sorted(row["pid"] for row in rows)), text if rows else "the server gives no transaction that blocks it"
+    )
 
 
 def explain(error: Exception) -> str:

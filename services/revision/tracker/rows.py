@@ -5,6 +5,7 @@ it once and validates nothing twice; that each document satisfies its contract i
 for.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
@@ -15,6 +16,9 @@ from shared.times import from_postgres
 
 Columns: TypeAlias = Mapping[str, Value]
 Document: TypeAlias = dict[str, object]
+
+ID: Final = re.compile(r"[^\x00-\x1f\x7f]{1,255}")
+"""`shared.contracts.base.Id`: tables that were there before this program may hold others."""
 
 AUTHORS: Final = (b"user", b"agent")
 

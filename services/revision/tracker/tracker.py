@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -11,18 +12,20 @@ import asyncpg
 import psycopg
 from pydantic import SecretStr
 
-from services.revision.epoch import EpochMissing, mint, read_epoch, settle_epoch
+from services.revision.epoch import mint, mint_for_breach, read_epoch, settle_epoch
 from services.revision.tracker.assembly import Assembler
 from services.revision.tracker.backoff import Backoff
 from services.revision.tracker.drafts import Transaction
 from services.revision.tracker.filling import Filler
 from services.revision.tracker.leadership import Leadership
 from services.revision.tracker.pgoutput import DecodingError
-from services.revision.tracker.prerequisites import blockers, explain, missing
+from services.revision.tracker.prerequisites import blockers, breach, explain, missing
 from services.revision.tracker.publisher import Entry, Everywhere, Publisher, Writer
 from services.revision.tracker.receipts import encode, encode_epoch
+from services.revision.tracker.reminders import Reminders
 from services.revision.tracker.ring import Ring
 from services.revision.tracker.stream import ReplicationStream, SlotBlocked, StreamEnded
+from shared.broker.connection import stop_if_cancelled
 from shared.database import LOST
 
 State: TypeAlias = Literal["starting", "standby", "leading", "degraded"]
@@ -34,6 +37,12 @@ REDIS_SECONDS: Final = 0.075
 """Pause between attempts to open a term while Redis does not answer."""
 
 TRIM_SECONDS: Final = 5.0
+
+BREACH_SECONDS: Final = 5.0
+"""A leader looks this often whether changes still reach the revisions and the log: as often as gateways check."""
+
+DOUBT_SECONDS: Final = 1.0
+"""It looks at once where a transaction leaves something open, though not more often than this."""
 
 _log = logging.getLogger(__name__)
 
@@ -63,6 +72,9 @@ class Tracker:
         self._state: State = "starting"
         self._reason: str | None = None
         self._owed: str | None = None
+        self._blocked: tuple[int, ...] = ()
+        self._reminders = Reminders()
+        self._doubts = Reminders()
 
     @property
     def status(self) -> TrackerStatus:
@@ -78,7 +90,9 @@ class Tracker:
             begun = time.monotonic()
             try:
                 await self._session()
-            except* (Unready, SlotBlocked, StreamEnded, EpochMissing, DecodingError) as group:
+            except* SlotBlocked as group:
+                self._degraded(str(_first(group)), self._blocked)
+            except* (Unready, StreamEnded, DecodingError) as group:
                 self._degraded(str(_first(group)))
             except* (*LOST, psycopg.Error) as group:
                 self._degraded(explain(_first(group)))
@@ -96,6 +110,7 @@ class Tracker:
             wanting = await missing(control)
             if wanting is not None:
                 raise Unready(wanting)
+            await _refuse_breach(control)
             stream = await ReplicationStream.connect(self._dsn)
             try:
                 await self._follow(control, stream)
@@ -107,8 +122,9 @@ class Tracker:
     async def _follow(self, control: asyncpg.Connection, stream: ReplicationStream) -> None:
         async def report() -> str:
             blocked = await blockers(control, stream.backend_pid)
-            self._degraded(f"slot creation {blocked}")
-            return blocked
+            self._blocked = blocked.by
+            self._degraded(f"slot creation {blocked.text}", blocked.by)
+            return blocked.text
 
         await stream.create_slot(self._slot_seconds, report)
         epoch = await read_epoch(control)
@@ -122,8 +138,10 @@ class Tracker:
         self, control: asyncpg.Connection, stream: ReplicationStream, leadership: Leadership, epoch: str
     ) -> None:
         ring, filler, begin_at, trim_at = Ring(), Filler(control), 0.0, 0.0
+        looked_at, doubtful = time.monotonic(), False
         self._become("standby")
         while True:
+            stop_if_cancelled()
             transactions = await stream.take(self._patience(leadership))
             if transactions:
                 epoch = transactions[-1].epoch
@@ -137,15 +155,21 @@ class Tracker:
                 begin_at = time.monotonic() + REDIS_SECONDS
             await self._publish(filler, transactions)
             await self._mint_if_broken(control, transactions)
+            doubtful = self._doubtful(transactions) or doubtful
+            if time.monotonic() - looked_at >= (DOUBT_SECONDS if doubtful else BREACH_SECONDS):
+                await _refuse_breach(control)
+                looked_at, doubtful = time.monotonic(), False
             if time.monotonic() >= trim_at:
                 await self._publisher.trim()
                 trim_at = time.monotonic() + TRIM_SECONDS
 
     def _patience(self, leadership: Leadership) -> float | None:
-        """How long to wait for commits: a leader trims, tries Redis again, or tries to settle the epoch again."""
+        """How long to wait for commits: a leader trims, tries Redis again, tries to settle the epoch again, or looks
+        whether capture is whole.
+        """
         if not leadership.held:
             return None
-        return REDIS_SECONDS if self._publisher.term is None else TRIM_SECONDS
+        return REDIS_SECONDS if self._publisher.term is None else DOUBT_SECONDS
 
     async def _leads(self, control: asyncpg.Connection, stream: ReplicationStream, leadership: Leadership) -> bool:
         """Whether this process may publish now; on taking over, once the epoch is settled."""
@@ -154,13 +178,15 @@ class Tracker:
                 self._publisher.close()
                 self._become("standby")
             return False
-        if self._state != "leading":
+        if self._state != "leading" or leadership.epoch_missing:
+            await _refuse_breach(control)
             try:
                 await self._settle(control, stream)
             except asyncpg.LockNotAvailableError:
                 self._degraded("a transaction holds the row of conversation.epoch: end it")
                 return False
-            self._become("leading")
+            if self._state != "leading":
+                self._become("leading")
         return True
 
     async def _settle(self, control: asyncpg.Connection, stream: ReplicationStream) -> None:
@@ -189,14 +215,38 @@ class Tracker:
             await mint(control, self._owed)
             self._owed = None
 
+    def _doubtful(self, transactions: Sequence[Transaction]) -> bool:
+        """Whether the log leaves changes of these transactions open; their receipts say that much already."""
+        count = sum(transaction.doubtful for transaction in transactions)
+        if count and self._doubts.due("doubt", time.monotonic()):
+            _log.warning(
+                "%d transactions with changes that the log does not show whole: their sessions are read again", count
+            )
+        return count > 0
+
     def _become(self, state: State) -> None:
         _log.info("the tracker is %s", state)
         self._state, self._reason = state, None
+        self._reminders.over()
 
-    def _degraded(self, reason: str) -> None:
-        if self._reason != reason:
+    def _degraded(self, reason: str, about: Hashable = None) -> None:
+        """`about` names the fault where the reason holds what changes by itself, as ages do."""
+        if self._reminders.due(reason if about is None else about, time.monotonic()):
             _log.warning("the tracker cannot follow the commits: %s", reason)
         self._state, self._reason = "degraded", reason
+
+
+async def _refuse_breach(control: asyncpg.Connection) -> None:
+    """Ends the session where changes no longer reach the revisions or the log whole: its receipts would lie. Mints once
+    for what they may have left out already. Raises Unready.
+    """
+    finding = await breach(control)
+    if finding is not None:
+        # An epoch that itself lacks its replica identity cannot be written; nothing else went wrong unseen then.
+        with suppress(asyncpg.ObjectNotInPrerequisiteStateError):
+            if await mint_for_breach(control, finding):
+                _log.error("a new epoch was minted: %s", finding)
+        raise Unready(finding)
 
 
 async def _seek(leadership: Leadership) -> None:

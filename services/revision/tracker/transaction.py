@@ -54,20 +54,30 @@ class _Row:
 
 @dataclass(slots=True)
 class _Session:
-    """`logged`: rows that need a revision change to cover them. `rows`: those with something to say here, in the order
-    of the log.
+    """`logged`: rows that need a revision change to cover them. `advances`: updates of the revision row, each owed to
+    a statement that wrote a row. `rows`: those with something to say here, in the order of the log.
     """
 
     incomplete: bool
     interval: _Interval | None = None
     removals: list[SessionRemoved] = field(default_factory=list)
     logged: int = 0
+    advances: int = 0
     rows: dict[Key, None] = field(default_factory=dict)
     size: int = 0
 
     @property
     def advanced(self) -> bool:
         return self.interval is not None and self.interval.revision > self.interval.base
+
+    @property
+    def unexplained(self) -> bool:
+        """Whether fewer rows were logged than statements advanced the revision: some row did not reach the log.
+
+        A statement that wrote several logged rows can hide one that the log lacks; that the log shows everything is
+        what `prerequisites.breach` looks at.
+        """
+        return self.logged < self.advances
 
 
 class OpenTransaction:
@@ -81,6 +91,7 @@ class OpenTransaction:
         self._size = 0
         self._epoch: str | None = None
         self._truncations = 0
+        self._unknown = 0
         self._backwards = 0
         self._revisions_emptied = False
 
@@ -96,6 +107,7 @@ class OpenTransaction:
     def revision_updated(self, session_id: str, old: int, new: int) -> None:
         """A session advanced. The interval spans the first old value and the last new one."""
         session = self._session(session_id)
+        session.advances += 1
         if new < old:
             self._backwards += 1
         if session.interval is None:
@@ -109,8 +121,8 @@ class OpenTransaction:
         base = old if session.interval is None else session.interval.base
         session.removals.append(SessionRemoved(session_id, base, old + 1))
         session.interval = None
-        session.logged = 0
-        session.incomplete = self._truncations > 0
+        session.logged = session.advances = 0
+        session.incomplete = self._unnamed
         for key in tuple(session.rows):
             row = self._rows[key]
             if row.origin == session_id:
@@ -127,12 +139,14 @@ class OpenTransaction:
     def rows_truncated(self) -> None:
         """All messages or all turns are gone, none of them named: this transaction's sessions become incomplete."""
         self._truncations += 1
-        self._rows.clear()
-        self._size = 0
-        for session in self._sessions.values():
-            session.incomplete = True
-            session.rows.clear()
-            session.size = 0
+        self._name_nothing()
+
+    def row_unknown(self) -> None:
+        """A row changed, and the log does not say which one or where it was: any of this transaction's sessions may
+        be concerned, and all become incomplete.
+        """
+        self._unknown += 1
+        self._name_nothing()
 
     def epoch_written(self, epoch: str) -> None:
         """The epoch's row was written: a heartbeat, or a mint."""
@@ -174,7 +188,7 @@ class OpenTransaction:
                         session_id,
                         session.interval.base,
                         session.interval.revision,
-                        None if session.incomplete else self._operations(session_id, session),
+                        None if session.incomplete or session.unexplained else self._operations(session_id, session),
                     )
                 )
         return Transaction(
@@ -185,14 +199,35 @@ class OpenTransaction:
             minted=minted,
             drafts=tuple(drafts),
             broken=None if minted else self._broken(),
+            doubtful=self._doubtful,
             size=self._size + ROW_OVERHEAD * (1 + len(drafts)),
         )
 
     def _session(self, session_id: str) -> _Session:
         session = self._sessions.get(session_id)
         if session is None:
-            session = self._sessions[session_id] = _Session(incomplete=self._truncations > 0)
+            session = self._sessions[session_id] = _Session(incomplete=self._unnamed)
         return session
+
+    @property
+    def _unnamed(self) -> bool:
+        return self._truncations > 0 or self._unknown > 0
+
+    @property
+    def _doubtful(self) -> bool:
+        # A truncation advances its sessions and names no row.
+        unexplained = not self._truncations and any(
+            session.advanced and session.unexplained for session in self._sessions.values()
+        )
+        return self._unknown > 0 or unexplained
+
+    def _name_nothing(self) -> None:
+        self._rows.clear()
+        self._size = 0
+        for session in self._sessions.values():
+            session.incomplete = True
+            session.rows.clear()
+            session.size = 0
 
     def _resize(self, row: _Row, image: Image | None) -> None:
         """Gives the row its new image, large values that did not change taken from the one before."""
@@ -247,7 +282,9 @@ class OpenTransaction:
         # An empty table's trigger has no revision to advance, and writes the epoch as it is instead.
         looked_at = self._epoch is not None or any(session.advanced for session in self._sessions.values())
         silent = 0 if looked_at else self._truncations
-        broken = HistoryBroken(len(uncovered), sum(uncovered), self._backwards, silent + self._revisions_emptied)
+        covered = any(session.advanced or session.removals for session in self._sessions.values())
+        rows = sum(uncovered) + (0 if covered else self._unknown)
+        broken = HistoryBroken(len(uncovered), rows, self._backwards, silent + self._revisions_emptied)
         return None if broken == HistoryBroken() else broken
 
 

@@ -7,9 +7,8 @@ import pytest
 
 from services.revision.epoch import read_epoch
 from services.revision.tracker.assembly import Assembler
-from services.revision.tracker.prerequisites import blockers
 from services.revision.tracker.stream import ReplicationStream
-from tests.integration.tracker.log import Log
+from tests.integration.tracker.log import Log, blocking
 
 SEED = """
 INSERT INTO workspaces (id) VALUES ('w');
@@ -30,7 +29,7 @@ async def writer(database_url: str) -> AsyncIterator[asyncpg.Connection]:
 async def log(database_url: str, writer: asyncpg.Connection) -> AsyncIterator[Log]:
     stream = await ReplicationStream.connect(database_url)
     try:
-        await stream.create_slot(20, lambda: blockers(writer, stream.backend_pid))
+        await stream.create_slot(20, lambda: blocking(writer, stream))
         epoch = await read_epoch(writer)
         await stream.start(Assembler(epoch))
         yield Log(stream, writer, epoch)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import asyncpg
 
 from services.revision.tracker.drafts import DraftOperation, SessionChange, Transaction
+from services.revision.tracker.prerequisites import blockers
 from services.revision.tracker.receipts import encode
 from services.revision.tracker.stream import ReplicationStream
 from shared.contracts.receipts import RECEIPT, Receipt
@@ -41,6 +42,11 @@ class Log:
         """What one transaction says in the log."""
         [transaction] = await self.changes(statement)
         return transaction
+
+
+async def blocking(connection: asyncpg.Connection, stream: ReplicationStream) -> str:
+    """What keeps the stream from its slot."""
+    return (await blockers(connection, stream.backend_pid)).text
 
 
 def names(transaction: Transaction, row_id: str) -> bool:

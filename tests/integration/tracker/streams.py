@@ -117,3 +117,12 @@ async def stands_by(tracker: Tracker) -> None:
         return tracker.status.state == "standby"
 
     await eventually(standby)
+
+
+async def says(tracker: Tracker, part: str) -> None:
+    """Waits until the tracker is degraded for this reason."""
+
+    async def degraded() -> bool:
+        return tracker.status.state == "degraded" and part in (tracker.status.reason or "")
+
+    await eventually(degraded)

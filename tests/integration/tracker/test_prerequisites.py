@@ -12,32 +12,13 @@ import pytest
 from deploy.local import postgres
 from deploy.local.postgres import PostgresServer
 from services.revision.schema.migrate import migrate
-from services.revision.tracker.tracker import Tracker
-from tests.integration.tracker.streams import leads, tracking
-from tests.support.waiting import eventually
-
-
-async def says(tracker: Tracker, part: str) -> None:
-    """Waits until the tracker is degraded for this reason."""
-
-    async def degraded() -> bool:
-        return tracker.status.state == "degraded" and part in (tracker.status.reason or "")
-
-    await eventually(degraded)
+from tests.integration.tracker.streams import leads, says, tracking
 
 
 async def test_a_database_without_the_schema(empty_database_url: str, redis_url: str) -> None:
     async with tracking(empty_database_url, redis_url) as tracker:
         await says(tracker, "run the migrations")
         await migrate(empty_database_url)
-        await leads(tracker)
-
-
-async def test_a_missing_publication(database_url: str, redis_url: str, writer: asyncpg.Connection) -> None:
-    await writer.execute("ALTER PUBLICATION conversation_receipts DROP TABLE conversation.epoch")
-    async with tracking(database_url, redis_url) as tracker:
-        await says(tracker, "the publication conversation_receipts is missing or lacks a table: run the migrations")
-        await writer.execute("ALTER PUBLICATION conversation_receipts ADD TABLE conversation.epoch")
         await leads(tracker)
 
 

@@ -8,9 +8,8 @@ import pytest
 from services.revision.epoch import read_epoch
 from services.revision.tracker import stream as module
 from services.revision.tracker.assembly import Assembler
-from services.revision.tracker.prerequisites import blockers
 from services.revision.tracker.stream import ReplicationStream, StreamEnded
-from tests.integration.tracker.log import Log, intervals
+from tests.integration.tracker.log import Log, blocking, intervals
 from tests.support.waiting import eventually
 
 SLOTS = "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()"
@@ -76,7 +75,7 @@ async def test_wake_ends_an_empty_wait(log: Log) -> None:
 
 async def test_the_slot_goes_with_the_connection(database_url: str, writer: asyncpg.Connection) -> None:
     stream = await ReplicationStream.connect(database_url)
-    await stream.create_slot(20, lambda: blockers(writer, stream.backend_pid))
+    await stream.create_slot(20, lambda: blocking(writer, stream))
     assert await writer.fetchval(SLOTS) == 1
     await stream.close()
 
@@ -93,7 +92,7 @@ async def test_a_mint_before_the_slot_is_read_and_one_behind_it_is_decoded_as_we
     await writer.execute(MINT)
     stream = await ReplicationStream.connect(database_url)
     try:
-        await stream.create_slot(20, lambda: blockers(writer, stream.backend_pid))
+        await stream.create_slot(20, lambda: blocking(writer, stream))
         await writer.execute(TURN)
         await writer.execute(MINT)
         epoch = await read_epoch(writer)

@@ -108,8 +108,10 @@ def test_a_row_that_moved_out_of_a_session_before_its_deletion_arrives_whole() -
 
 def test_a_session_deleted_and_made_twice() -> None:
     transaction = committed(
-        dropped("s", 4), inserted("s", 5), bump("s", 5), dropped("s", 6), inserted("s", 7), bump("s", 7)
-    )
+        dropped("s", 4), inserted("s", 5), wire.insert(MESSAGES, message("m")), bump("s", 5),
+        wire.delete(MESSAGES, message_key("m")), dropped("s", 6),
+        inserted("s", 7), wire.insert(MESSAGES, message("n")), wire.delete(MESSAGES, message_key("n")), bump("s", 7),
+    )  # fmt: skip
     assert transaction.drafts == (
         SessionRemoved("s", 4, 5),
         SessionRemoved("s", 5, 7),
@@ -233,9 +235,8 @@ def test_rows_that_came_and_went_do_not_count_as_operations() -> None:
         [wire.begin(), wire.begin()],
         [wire.commit()],
         [wire.begin(), wire.relation(REVISIONS), wire.update(REVISIONS, wire.revision("s", 1))],
-        [wire.begin(), wire.relation(MESSAGES), wire.delete(MESSAGES, (b"m", *[None] * 12))],
     ],
-    ids=["begin in a transaction", "commit outside", "no old revision", "no old session"],
+    ids=["begin in a transaction", "commit outside", "no old revision"],
 )
 def test_an_order_or_a_replica_identity_that_makes_no_sense_is_refused(stream: list[bytes]) -> None:
     decoder, assembler = Decoder(), Assembler("e")
@@ -244,6 +245,30 @@ def test_an_order_or_a_replica_identity_that_makes_no_sense_is_refused(stream: l
         assembler.feed(decoded)
     with pytest.raises(DecodingError):
         assembler.feed(last)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        wire.delete(MESSAGES, (b"m", *[None] * 12)),
+        wire.update(MESSAGES, (UNCHANGED, *message("m")[1:])),
+        wire.update(MESSAGES, (b"m", b"s", UNCHANGED, *message("m")[3:])),
+        wire.insert(MESSAGES, (b"m", b"s", b"t", None, None, *message("m")[5:])),
+    ],
+    ids=["no old session", "no id", "no task", "no author"],
+)
+def test_a_row_that_the_log_does_not_name_leaves_the_whole_transaction_incomplete(row: bytes) -> None:
+    before, after = wire.insert(MESSAGES, message("b", "r")), wire.insert(MESSAGES, message("a", "q"))
+    transaction = committed(before, bump("r", 1), row, bump("s", 1), after, bump("q", 1))
+    assert [change(transaction, session_id).operations for session_id in "rsq"] == [None] * 3
+    assert (transaction.doubtful, transaction.broken) == (True, None)
+    assert committed(row).broken == HistoryBroken(rows=1)
+
+
+def test_a_large_id_is_taken_from_the_old_row() -> None:
+    transaction = committed(wire.update(MESSAGES, (UNCHANGED, *message("m")[1:]), message_key("m")), bump("s", 1))
+    assert said(transaction) == {"m": True}
+    assert not transaction.doubtful
 
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

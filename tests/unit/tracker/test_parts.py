@@ -16,6 +16,7 @@ from services.revision.tracker.filling import PATIENCE_SECONDS, PAUSES, visible
 from services.revision.tracker.prerequisites import explain
 from services.revision.tracker.publisher import PIPELINE_BYTES, PIPELINE_ENTRIES, Entry, Everywhere, Publisher
 from services.revision.tracker.receipts import encode, encode_epoch
+from services.revision.tracker.reminders import Reminders
 from services.revision.tracker.ring import Ring
 from services.revision.tracker.stream import slot_name
 from shared.broker.receipts import Outgoing
@@ -87,6 +88,7 @@ def test_the_pauses_of_filling_are_its_patience() -> None:
         (Recorded(NOW, None), "first installation"),
         (Recorded(None, HERE), "first installation"),
         (Recorded(NOW, HERE), None),
+        (Recorded(NOW, HERE, breached=True), "capture is whole again"),
         (Recorded(NOW - STALE, HERE), None),
         (Recorded(NOW - STALE - timedelta(microseconds=1), HERE), "cold start: no tracker was running"),
         (Recorded(NOW, Identity("8", 1, 16384, 16400)), "another history: changed system_identifier"),
@@ -220,3 +222,11 @@ def test_an_incomplete_change_is_its_contract() -> None:
     assert RECEIPT.validate_json(outgoing.payload) == ChangeReceipt(
         session_id="s", epoch="e", base_revision=3, revision=5, complete=False, committed_at="2000-01-01T00:00:01.5Z"
     )
+
+
+def test_a_lasting_fault_is_told_at_first_and_once_a_minute() -> None:
+    reminders = Reminders()
+    assert [reminders.due("a", float(second)) for second in range(200)].count(True) == 4
+    assert [reminders.due("b", 200.0), reminders.due("b", 200.0), reminders.due("a", 200.0)] == [True, False, True]
+    reminders.over()
+    assert reminders.due("a", 200.0)

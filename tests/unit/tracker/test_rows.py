@@ -75,8 +75,7 @@ def test_a_message_without_an_ordinal_has_zero() -> None:
         ("content", None),
         ("author_type", b"secret"),
         ("requests_input", b"secret"),
-        ("created_at", b"infinity"),
-        ("created_at", b"0044-03-15 12:00:00+00 BC"),
+        ("created_at", b"once upon a secret"),
         ("updated_at", None),
     ],
 )
@@ -84,7 +83,6 @@ def test_what_cannot_be_expressed_names_the_column_alone(column: str, value: Val
     with pytest.raises(RowError, match=f"column {column} ") as caught:
         document("message", columns(wire.MESSAGES, wire.message("m"), **{column: value}))
     assert "secret" not in str(caught.value)
-    assert "infinity" not in str(caught.value)
 
 
 @pytest.mark.parametrize("entity", get_args(Entity))

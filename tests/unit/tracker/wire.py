@@ -24,9 +24,21 @@ COLUMNS = {
 AT = b"2026-01-02 03:04:05.6+00"
 
 
-def relation(oid: int, columns: tuple[str, ...] | None = None) -> bytes:
+KEYS = {
+    MESSAGES: frozenset(("id", "task_session_id", "task_id", "author_type", "created_at")),
+    TURNS: frozenset(("id", "task_session_id", "task_id", "started_at")),
+    REVISIONS: frozenset(("session_id", "revision")),
+    EPOCH: frozenset(("id",)),
+}
+"""The columns of each table's replica identity."""
+
+
+def relation(oid: int, columns: tuple[str, ...] | None = None, keys: frozenset[str] | None = None) -> bytes:
     schema, name, known = COLUMNS[oid]
-    described = b"".join(b"\0" + column.encode() + b"\0" + struct.pack("!Ii", 25, -1) for column in columns or known)
+    keyed = KEYS[oid] if keys is None else keys
+    described = b"".join(
+        bytes([column in keyed]) + column.encode() + b"\0" + struct.pack("!Ii", 25, -1) for column in columns or known
+    )
     head = b"R" + struct.pack("!I", oid) + schema.encode() + b"\0" + name.encode() + b"\0i"
     return head + struct.pack("!H", len(columns or known)) + described
 
