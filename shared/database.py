@@ -18,6 +18,9 @@ came between two steps.
 _SESSION = {"timezone": "UTC", "application_name": "kandev-conversation"}
 
 
+_FROM_2000_TO_1970 = 946_684_800_000_000
+_TIMES = ("timestamptz", "timestamp")
+
 Reset = Callable[[asyncpg.Connection], Awaitable[None]]
 """What a connection's session is put through when it goes back to its pool."""
 
@@ -26,7 +29,8 @@ async def open_pool(url: SecretStr, size: int, role: str, reset: Reset | None = 
     """A pool of at most `size` connections, named after `role` in pg_stat_activity. Raises what asyncpg raises when the
     server is away.
 
-    `reset` None: asyncpg's own, a round trip to the server after each use.
+    Times are read and given as microseconds since 1970 (`shared.times`): Python's own cannot hold all that the source
+    can. `reset` None: asyncpg's own, a round trip to the server after each use.
     """
     return await asyncpg.create_pool(
         url.get_secret_value(),
@@ -34,6 +38,7 @@ async def open_pool(url: SecretStr, size: int, role: str, reset: Reset | None = 
         max_size=size,
         timeout=CONNECT_TIMEOUT,
         command_timeout=30,
+        init=_times_as_numbers,
         reset=reset,
         server_settings={**_SESSION, "application_name": f"kandev-conversation/{role}"},
     )
@@ -46,3 +51,19 @@ async def connect(url: SecretStr, role: str) -> asyncpg.Connection:
         timeout=CONNECT_TIMEOUT,
         server_settings={**_SESSION, "application_name": f"kandev-conversation/{role}"},
     )
+
+
+async def _times_as_numbers(connection: asyncpg.Connection) -> None:
+    for name in _TIMES:
+        await connection.set_type_codec(
+            name, schema="pg_catalog", encoder=_encoded_time, decoder=_decoded_time, format="tuple"
+        )
+
+
+def _encoded_time(moment: int) -> tuple[int]:
+    return (moment - _FROM_2000_TO_1970,)
+
+
+def _decoded_time(stored: tuple[int]) -> int:
+    """PostgreSQL counts from 2000; its infinities are the largest and least number that it can write."""
+    return stored[0] + _FROM_2000_TO_1970

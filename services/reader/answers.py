@@ -56,6 +56,8 @@ class Reader:
         """The answer, or a raised `RequestFailed`: for what the database says, `unavailable`."""
         try:
             return await through_restart(lambda: self._answer(read))
+        except RequestFailed:
+            raise
         except _NO_SCHEMA:
             raise RequestFailed("unavailable", MIGRATE) from None
         except asyncpg.DataError:
@@ -67,6 +69,9 @@ class Reader:
             # Its text is left out: a row that no contract describes may hold anything.
             logger.error("%s read a row that is not as expected: %d fields", read.kind, error.error_count())  # noqa: TRY400
             raise RequestFailed("unavailable", "a stored row is not as expected; see the reader's log") from None
+        except Exception as error:  # noqa: BLE001 - whatever it is, the asker is told at once, not at its deadline
+            logger.error("%s ended in a fault of the reader: %s", read.kind, type(error).__name__)  # noqa: TRY400
+            raise RequestFailed("unavailable", "the reader could not answer; see its log") from None
 
     async def _answer(self, read: Read) -> Answer:
         match read:

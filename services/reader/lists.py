@@ -7,7 +7,7 @@ import asyncpg
 from services.reader.rows import Columns
 from services.reader.snapshot import no_epoch
 from shared.contracts.reads import ListAnswer, SessionList, SessionRow, TaskList, TaskRow, WorkspaceList, WorkspaceRow
-from shared.times import format_time
+from shared.times import format_microseconds
 
 MOST_ROWS = 500
 """Rows of one list: more than a person looks through, and small enough to be one reply."""
@@ -79,8 +79,8 @@ def _task(row: Columns) -> TaskRow:
         id=row["id"],
         workspace_id=row["workspace_id"],
         title=row["title"],
-        created_at=format_time(row["created_at"]),
-        updated_at=format_time(row["updated_at"]),
+        created_at=format_microseconds(row["created_at"]),
+        updated_at=format_microseconds(row["updated_at"]),
     )
 
 
@@ -90,8 +90,8 @@ def _session(row: Columns) -> SessionRow:
         task_id=row["task_id"],
         state=row["state"],
         is_passthrough=row["is_passthrough"],
-        started_at=None if row["started_at"] is None else format_time(row["started_at"]),
-        completed_at=None if row["completed_at"] is None else format_time(row["completed_at"]),
-        updated_at=format_time(row["updated_at"]),
+        started_at=None if row["started_at"] is None else format_microseconds(row["started_at"]),
+        completed_at=None if row["completed_at"] is None else format_microseconds(row["completed_at"]),
+        updated_at=format_microseconds(row["updated_at"]),
         revision=row["revision"],
     )

@@ -13,7 +13,6 @@ more than a page.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
 from typing import Any, Literal
 
@@ -21,7 +20,6 @@ from services.reader.rows import Columns
 from services.reader.snapshot import HEAD
 from shared.contracts.errors import RequestFailed
 from shared.contracts.reads import MAX_PAGE_BYTES, After, Around, Before, Keyset, MessagesPage, TurnsPage
-from shared.times import format_time, parse_time
 
 ROW_BYTES = 512
 """What a row weighs besides its content and metadata: its ids, times and field names as JSON, rounded up."""
@@ -117,7 +115,7 @@ def query_of(read: MessagesPage | TurnsPage, most_bytes: int = MAX_PAGE_BYTES) -
             # Half of the bytes for each side; the row itself is the first of the newer one.
             parameters += [most_bytes // 2, rows // 2, row, rows - rows // 2]
         case Before(row=Keyset() as keyset) | After(row=Keyset() as keyset):
-            parameters += [most_bytes, rows, _moment(keyset), keyset.id]
+            parameters += [most_bytes, rows, keyset.time, keyset.id]
         case Before(row=str(row)) | After(row=str(row)):
             parameters += [most_bytes, rows, row]
     if shape.by_task:
@@ -227,7 +225,7 @@ def page_of(read: MessagesPage | TurnsPage, shape: Shape, found: Sequence[Column
     ascending = [*reversed(older), *newer]
     rows = tuple(ascending if read.sort == "asc" else reversed(ascending))
     time = TABLES[shape.entity].time
-    end = Keyset(time=format_time(rows[-1][time]), id=rows[-1]["id"]) if rows else None
+    end = Keyset(time=rows[-1][time], id=rows[-1]["id"]) if rows else None
     return Page(rows, more_older or more_newer, has_older, has_newer, end)
 
 
@@ -239,10 +237,3 @@ def _kept(walked: Sequence[Columns], *, newer: bool) -> list[Columns]:
 
 def _place(row: Columns) -> Any:
     return row["n"]
-
-
-def _moment(keyset: Keyset) -> datetime:
-    try:
-        return parse_time(keyset.time)
-    except ValueError:
-        raise RequestFailed("invalid_cursor", "invalid cursor") from None

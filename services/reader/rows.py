@@ -5,7 +5,7 @@ from typing import Any
 
 from shared.contracts.rows import MessageRow, TurnRow
 from shared.metadata import parse_metadata
-from shared.times import format_time
+from shared.times import format_microseconds
 
 Columns = Mapping[str, Any]
 """One database row: a column's Python type is what the driver makes of it."""
@@ -24,8 +24,8 @@ def message_row(row: Columns, session_id: str) -> MessageRow:
         requests_input=row["requests_input"],
         type=row["type"],
         metadata=parse_metadata(row["metadata"]),
-        created_at=format_time(row["created_at"]),
-        updated_at=format_time(row["updated_at"]),
+        created_at=format_microseconds(row["created_at"]),
+        updated_at=format_microseconds(row["updated_at"]),
         prompt_seq=row["prompt_seq"],
     )
 
@@ -36,11 +36,11 @@ def turn_row(row: Columns, session_id: str) -> TurnRow:
         id=row["id"],
         session_id=session_id,
         task_id=row["task_id"],
-        started_at=format_time(row["started_at"]),
-        completed_at=None if row["completed_at"] is None else format_time(row["completed_at"]),
+        started_at=format_microseconds(row["started_at"]),
+        completed_at=None if row["completed_at"] is None else format_microseconds(row["completed_at"]),
         execution_profile_id=row["execution_profile_id"],
         route_generation=row["route_generation"],
         metadata=parse_metadata(row["metadata"]),
-        created_at=format_time(row["created_at"]),
-        updated_at=format_time(row["updated_at"]),
+        created_at=format_microseconds(row["created_at"]),
+        updated_at=format_microseconds(row["updated_at"]),
     )

@@ -8,7 +8,7 @@ from services.reader.rows import Columns
 from services.reader.snapshot import HEAD_ALONE, SessionStanding, standing_of
 from shared.contracts.reads import SearchHit, SessionSearch
 from shared.sanitizer import CLOSING, strip_system_content
-from shared.times import format_time
+from shared.times import format_microseconds
 
 SNIPPET_CHARACTERS = 200
 
@@ -64,7 +64,7 @@ def _hit(row: Columns, wanted: re.Pattern[str]) -> SearchHit | None:
         author_type=row["author_type"],
         type=row["type"],
         snippet=snippet_around(content, match.start(), match.end()),
-        created_at=format_time(row["created_at"]),
+        created_at=format_microseconds(row["created_at"]),
     )
 
 

@@ -30,11 +30,13 @@ class Bound(Contract):
 
 
 class Keyset(Contract):
-    """A place in the order (time, id), whether or not a row stands there. `time` is `created_at` of messages,
-    `started_at` of turns.
+    """A place in the order (time, id), whether or not a row stands there.
+
+    `time`: `created_at` of messages, `started_at` of turns, in microseconds since 1970. A number, since rows whose time
+    has no text of its own (`shared.times`) must not share one place.
     """
 
-    time: Timestamp
+    time: int
     id: str
 
 

@@ -1,7 +1,5 @@
 """Commands on messages, except appends."""
 
-from datetime import datetime
-
 import asyncpg
 
 from services.revision.commands.session import open_session, standing
@@ -10,7 +8,7 @@ from services.revision.commands.workspaces import require_task
 from shared.contracts.commands import CommandResult, CreateMessage, DeleteMessage, UpdateMessage
 from shared.contracts.errors import RequestFailed
 from shared.contracts.identity import Identity
-from shared.times import format_time
+from shared.times import format_microseconds
 
 EXPLICIT_TIME_REFUSED = "KC001"
 """SQLSTATE of the source's refusal of a `created_at` that is not strictly after the newest prompt's."""
@@ -108,9 +106,7 @@ async def delete_message(connection: asyncpg.Connection, identity: Identity, com
     return await session.changed(connection)
 
 
-async def _insert(
-    connection: asyncpg.Connection, command: CreateMessage, task_id: str, created_at: datetime | None
-) -> None:
+async def _insert(connection: asyncpg.Connection, command: CreateMessage, task_id: str, created_at: int | None) -> None:
     values = (
         command.message_id,
         command.session_id,
@@ -137,11 +133,11 @@ async def _insert(
         raise RequestFailed(
             "conflict",
             "created_at is not strictly after the newest user message: leave it out, or give a later time",
-            newest=format_time(newest),
+            newest=format_microseconds(newest),
         ) from None
 
 
-def _is_request(row: asyncpg.Record, command: CreateMessage, created_at: datetime | None) -> bool:
+def _is_request(row: asyncpg.Record, command: CreateMessage, created_at: int | None) -> bool:
     same = ("turn_id", "author_type", "author_id", "content", "requests_input", "type")
     return (
         row["task_session_id"] == command.session_id
@@ -159,8 +155,8 @@ def _equals_patch(row: asyncpg.Record, command: UpdateMessage) -> bool:
     )
 
 
-def _changed_meanwhile(updated_at: datetime, revision: int | None = None) -> RequestFailed:
-    details: dict[str, object] = {"updated_at": format_time(updated_at)}
+def _changed_meanwhile(updated_at: int, revision: int | None = None) -> RequestFailed:
+    details: dict[str, object] = {"updated_at": format_microseconds(updated_at)}
     if revision is not None:
-        details["revision"] = revision
+        details["revision"] = str(revision)
     return RequestFailed("conflict", "the message was changed meanwhile: read it, then decide", **details)

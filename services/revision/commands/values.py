@@ -2,26 +2,28 @@
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from shared.contracts.errors import RequestFailed
-from shared.times import parse_time
+from shared.times import format_microseconds, microseconds
 
 
-def moment(text: str | None) -> datetime | None:
-    """The moment that a command names. Raises RequestFailed `invalid_query` for a day or hour that does not exist."""
+def moment(text: str | None) -> int | None:
+    """The moment that a command names, in microseconds since 1970.
+
+    Raises RequestFailed `invalid_query` for a day or hour that does not exist.
+    """
     if text is None:
         return None
     try:
-        return parse_time(text)
+        return microseconds(text)
     except ValueError:
         raise RequestFailed("invalid_query", "a time names a day or hour that does not exist") from None
 
 
-def is_moment(stored: datetime, wanted: datetime) -> bool:
-    """Whether a column holds that moment. A column without a zone holds UTC."""
-    return (stored.replace(tzinfo=UTC) if stored.tzinfo is None else stored) == wanted
+def is_moment(stored: int, wanted: int) -> bool:
+    """Whether a column holds that moment, or one that is written like it (`shared.times`)."""
+    return stored == wanted or format_microseconds(stored) == format_microseconds(wanted)
 
 
 # Any: metadata is whatever JSON its writer chose.

@@ -1,7 +1,6 @@
 """Every command once, twice and late; every conflict; who may; what cannot be stored."""
 
 import asyncio
-from datetime import timedelta
 
 import pytest
 
@@ -20,7 +19,7 @@ from shared.contracts.commands import (
     UpdateMessage,
 )
 from shared.contracts.identity import Identity
-from shared.times import format_time
+from shared.times import format_microseconds
 from tests.integration.commands.conftest import Source
 
 LATER = "2126-01-01T00:00:00Z"
@@ -122,14 +121,14 @@ async def test_an_explicit_time_must_come_after_the_newest_prompt(source: Source
 async def test_an_update_needs_the_row_it_was_made_from(source: Source) -> None:
     await source.do(prompt())
     seen = await source.pool.fetchval("SELECT updated_at FROM task_session_messages")
-    edit = UpdateMessage(message_id="m", session_id="s", content="one", expected_updated_at=format_time(seen))
+    edit = UpdateMessage(message_id="m", session_id="s", content="one", expected_updated_at=format_microseconds(seen))
     done = await source.do(edit)
     assert done.revision == done.base_revision + 1
     now = await source.pool.fetchval("SELECT updated_at FROM task_session_messages")
     assert now > seen
     failure = await source.refusal(edit.model_copy(update={"content": "two"}))
     assert failure.code == "conflict"
-    assert failure.details == {"updated_at": format_time(now)}
+    assert failure.details == {"updated_at": format_microseconds(now)}
     late = await source.do(edit)
     assert late.base_revision == late.revision == done.revision
 
@@ -140,7 +139,7 @@ async def test_an_update_may_expect_a_revision_instead(source: Source) -> None:
     await source.do(prompt("n"))
     failure = await source.refusal(edit)
     assert failure.code == "conflict"
-    assert failure.details["revision"] == result.revision + 1
+    assert failure.details["revision"] == str(result.revision + 1)
     done = await source.do(edit.model_copy(update={"expected_revision": result.revision + 1}))
     assert (done.base_revision, done.revision) == (result.revision + 1, result.revision + 2)
 
@@ -167,11 +166,11 @@ async def test_updated_at_grows_even_when_the_clock_is_behind_the_row(source: So
     )
     await source.do(AppendMessage(message_id="m", session_id="s", offset=5, text="!"))
     once = await source.pool.fetchval("SELECT updated_at FROM task_session_messages")
-    assert once == ahead + timedelta(microseconds=1)
-    await source.do(UpdateMessage(message_id="m", session_id="s", content="x", expected_updated_at=format_time(once)))
-    assert await source.pool.fetchval("SELECT updated_at FROM task_session_messages") == ahead + timedelta(
-        microseconds=2
+    assert once == ahead + 1
+    await source.do(
+        UpdateMessage(message_id="m", session_id="s", content="x", expected_updated_at=format_microseconds(once))
     )
+    assert await source.pool.fetchval("SELECT updated_at FROM task_session_messages") == ahead + 2
 
 
 async def test_deleting_what_is_not_there_is_done_already(source: Source) -> None:

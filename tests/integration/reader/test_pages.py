@@ -18,16 +18,22 @@ from shared.contracts.reads import (
     Around,
     Before,
     Keyset,
+    ListAnswer,
     MessagesAnswer,
     MessagesPage,
+    SearchAnswer,
+    SessionList,
+    SessionSearch,
     Sort,
+    TaskList,
     TurnsAnswer,
     TurnsPage,
 )
 from shared.contracts.rows import AuthorType
-from shared.times import format_time
+from shared.times import EARLIEST_TEXT, LATEST_TEXT, from_postgres, microseconds
 from tests.integration.reader.people import OWNER, open_sources
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ONE_TIE = 4
 COUNT = 23
@@ -127,13 +133,13 @@ def slice_rows(
 def key_of(position: Before | After) -> tuple[str, str]:
     if isinstance(position.row, str):
         return next(row.key for row in ROWS if row.id == position.row)
-    return f"{datetime.fromisoformat(position.row.time):%Y-%m-%dT%H:%M:%S.%fZ}", position.row.id
+    return f"{EPOCH + timedelta(microseconds=position.row.time):%Y-%m-%dT%H:%M:%S.%fZ}", position.row.id
 
 
 IDS = st.sampled_from([row.id for row in ROWS])
 KEYSETS = st.builds(
     Keyset,
-    time=st.integers(-1, COUNT + 1).map(lambda index: format_time(START + timedelta(microseconds=index))),
+    time=st.integers(-1, COUNT + 1).map(lambda index: (START - EPOCH) // timedelta(microseconds=1) + index),
     id=st.sampled_from(["", "m05", "m11", "m115", "zz"]),
 )
 LINEAR = st.one_of(st.none(), st.builds(Before, row=IDS | KEYSETS), st.builds(After, row=IDS | KEYSETS))
@@ -147,13 +153,17 @@ def chosen_rows(task: str | None, authors: tuple[AuthorType, ...]) -> list[Row]:
     return [row for row in ROWS if task in (None, row.task) and (not authors or row.author in authors)]
 
 
+def end_of(rows: Sequence[tuple[str, str]]) -> Keyset | None:
+    return Keyset(time=microseconds(rows[-1][0]), id=rows[-1][1]) if rows else None
+
+
 def agrees(expected: Expected, found: MessagesAnswer) -> None:
     assert [row.id for row in found.rows] == expected.ids
     sure = [edge for edge in (expected.has_older, expected.has_newer) if edge is not None]
     assert found.has_more is any(sure)
     assert found.has_older is (expected.has_older is not False)
     assert found.has_newer is (expected.has_newer is not False)
-    assert found.end == (Keyset(time=found.rows[-1].created_at, id=found.rows[-1].id) if found.rows else None)
+    assert found.end == end_of([(row.created_at, row.id) for row in found.rows])
 
 
 class TestEveryPage:
@@ -205,7 +215,7 @@ class TestEveryPage:
             assert isinstance(found, TurnsAnswer)
             assert [row.id for row in found.rows] == expected.ids
             assert found.has_more is any(edge for edge in (expected.has_older, expected.has_newer))
-            assert found.end == (Keyset(time=found.rows[-1].started_at, id=found.rows[-1].id) if found.rows else None)
+            assert found.end == end_of([(row.started_at, row.id) for row in found.rows])
 
     @pytest.mark.parametrize("limit", [1, 2, 3, 5])
     @pytest.mark.parametrize("sort", ["asc", "desc"])
@@ -262,12 +272,6 @@ class TestPosition:
             await reader.answer(MessagesPage(identity=OWNER, session_id="s", position=Around(row=row)))
         assert refused.value.failure.code == "not_found"
 
-    async def test_at_a_time_that_does_not_exist_is_refused(self, reader: Reader) -> None:
-        position = After(row=Keyset(time="2026-02-30T00:00:00Z", id=""))
-        with pytest.raises(RequestFailed) as refused:
-            await reader.answer(MessagesPage(identity=OWNER, session_id="s", position=position))
-        assert refused.value.failure.code == "invalid_cursor"
-
     async def test_that_cannot_be_stored_is_an_invalid_query(self, reader: Reader) -> None:
         with pytest.raises(RequestFailed) as refused:
             await reader.answer(MessagesPage(identity=OWNER, session_id="s", position=Before(row="a\x00b")))
@@ -314,7 +318,7 @@ class TestRows:
         await db.execute(
             "ALTER TABLE task_session_turns ALTER started_at TYPE timestamp USING started_at AT TIME ZONE 'UTC'"
         )
-        position = After(row=Keyset(time="2026-01-01T12:00:02Z", id="t2"))
+        position = After(row=Keyset(time=microseconds("2026-01-01T12:00:02Z"), id="t2"))
         found = await reader.answer(TurnsPage(identity=OWNER, session_id="s", position=position))
         assert isinstance(found, TurnsAnswer)
         assert [row.started_at for row in found.rows] == [f"2026-01-01T12:00:0{n}Z" for n in (3, 4, 5)]
@@ -399,3 +403,98 @@ async def test_the_settings_of_the_sessions_reach_the_server(database_url: str) 
     async with open_sources(database_url) as sources:
         assert await sources.primary.fetchval("SHOW enable_sort") == "off"
         assert await sources.primary.fetchval("SHOW default_transaction_read_only") == "on"
+
+
+BEYOND = (
+    ("-infinity", EARLIEST_TEXT),
+    ("4713-01-02 00:00:00+00 BC", EARLIEST_TEXT),
+    ("0001-12-31 23:59:59.999999+00 BC", EARLIEST_TEXT),
+    ("0001-01-01 00:00:00+00", EARLIEST_TEXT),
+    ("2026-01-01 00:00:00+00", "2026-01-01T00:00:00Z"),
+    ("9999-12-31 23:59:59.999999+00", LATEST_TEXT),
+    ("9999-12-31 23:59:59.9999999+00", LATEST_TEXT),
+    ("10000-01-02 00:00:00+00", LATEST_TEXT),
+    ("294276-12-31 23:59:59+00", LATEST_TEXT),
+    ("infinity", LATEST_TEXT),
+)
+"""Times in their order, with what is read of them."""
+
+
+class TestTimesThatHaveNoText:
+    @pytest.fixture
+    async def ids(self, db: asyncpg.Connection) -> list[str]:
+        """Rows of every such time in every column, in the order of the source."""
+        for number, (time, _) in enumerate(BEYOND):
+            await db.execute(
+                "INSERT INTO task_session_messages (id, task_session_id, task_id, author_type, created_at, updated_at)"
+                " VALUES ($1, 's', 'task', 'agent', $2::text::timestamptz, $2::text::timestamptz)",
+                *(f"r{9 - number}", time),
+            )
+            await db.execute(
+                "INSERT INTO task_session_turns"
+                " (id, task_session_id, task_id, started_at, completed_at, created_at, updated_at)"
+                " SELECT $1, 's', 'task', t, t, t, t FROM (SELECT $2::text::timestamptz AS t) moment",
+                *(f"r{9 - number}", time),
+            )
+        return [f"r{9 - number}" for number in range(len(BEYOND))]
+
+    async def test_rows_are_read_at_the_nearest_time(self, ids: list[str], reader: Reader) -> None:
+        texts = [text for _, text in BEYOND]
+        messages = await reader.answer(MessagesPage(identity=OWNER, session_id="s"))
+        assert isinstance(messages, MessagesAnswer)
+        assert [row.id for row in messages.rows] == ids
+        assert [row.created_at for row in messages.rows] == [row.updated_at for row in messages.rows] == texts
+        turns = await reader.answer(TurnsPage(identity=OWNER, session_id="s"))
+        assert isinstance(turns, TurnsAnswer)
+        assert [row.id for row in turns.rows] == ids
+        assert [row.completed_at for row in turns.rows] == [row.started_at for row in turns.rows] == texts
+
+    @pytest.mark.parametrize("sort", ["asc", "desc"])
+    async def test_walks_meet_each_row_once(self, ids: list[str], reader: Reader, sort: Sort) -> None:
+        for by_row in (False, True):
+            seen: list[str] = []
+            position: Before | After | None = None
+            for _ in ids:
+                page = MessagesPage(identity=OWNER, session_id="s", sort=sort, limit=1, position=position)
+                found = await reader.answer(page)
+                assert isinstance(found, MessagesAnswer)
+                assert found.end is not None
+                seen += [row.id for row in found.rows]
+                place = seen[-1] if by_row else found.end
+                position = After(row=place) if sort == "asc" else Before(row=place)
+            assert seen == (ids if sort == "asc" else ids[::-1])
+
+    async def test_lists_and_searches_read_them_too(
+        self, ids: list[str], reader: Reader, db: asyncpg.Connection
+    ) -> None:
+        await db.execute(
+            "UPDATE task_sessions SET started_at = 'infinity', completed_at = '10000-01-01', updated_at = '-infinity'"
+            " WHERE id = 's'"
+        )
+        await db.execute("UPDATE tasks SET created_at = '0044-03-15 BC', updated_at = 'infinity' WHERE id = 'task'")
+        await db.execute("UPDATE task_session_messages SET content = 'needle' WHERE created_at = 'infinity'")
+        listed = await reader.answer(SessionList(identity=OWNER, task_id="task"))
+        assert isinstance(listed, ListAnswer)
+        odd = next(row for row in listed.sessions if row.id == "s")
+        assert (odd.started_at, odd.completed_at, odd.updated_at) == (LATEST_TEXT, LATEST_TEXT, EARLIEST_TEXT)
+        assert {row.id for row in listed.sessions} == {"s", "other"}
+        tasks = await reader.answer(TaskList(identity=OWNER))
+        assert isinstance(tasks, ListAnswer)
+        assert [(row.created_at, row.updated_at) for row in tasks.tasks if row.id == "task"] == [
+            (EARLIEST_TEXT, LATEST_TEXT)
+        ]
+        found = await reader.answer(SessionSearch(identity=OWNER, session_id="s", query="needle"))
+        assert isinstance(found, SearchAnswer)
+        assert [hit.created_at for hit in found.hits] == [LATEST_TEXT]
+
+    async def test_a_page_and_a_receipt_show_the_same(
+        self, ids: list[str], reader: Reader, db: asyncpg.Connection
+    ) -> None:
+        """What the log carries is the text of the column: in UTC, as the tracker's session has it."""
+        await db.execute("SET timezone = 'UTC'")
+        printed = await db.fetch("SELECT id, created_at::text FROM task_session_messages")
+        found = await reader.answer(MessagesPage(identity=OWNER, session_id="s"))
+        assert isinstance(found, MessagesAnswer)
+        assert {row["id"]: from_postgres(row["created_at"]) for row in printed} == {
+            row.id: row.created_at for row in found.rows
+        }

@@ -11,6 +11,7 @@ from services.reader.pages import query_of
 from services.reader.pools import Sources
 from shared.contracts.reads import After, Around, Before, Keyset, MessagesPage, TurnsPage
 from shared.contracts.rows import AuthorType
+from shared.times import format_microseconds, microseconds
 from tests.integration.reader.people import OWNER
 
 ROWS = 100_000
@@ -34,7 +35,7 @@ INSERT INTO task_session_turns (id, task_session_id, task_id) SELECT 'o' || n, '
   FROM generate_series(1, 2000) n;
 RESET session_replication_role;
 """
-MIDDLE = Keyset(time="2026-01-01T13:53:20Z", id="m050000")
+MIDDLE = Keyset(time=microseconds("2026-01-01T13:53:20Z"), id="m050000")
 POSITIONS = [None, Before(row=MIDDLE), After(row=MIDDLE), Before(row="m050000"), After(row="m050000")]
 AUTHORS: list[tuple[AuthorType, ...]] = [(), ("user",), ("agent",)]
 
@@ -63,6 +64,8 @@ def pages() -> Iterator[MessagesPage | TurnsPage]:
 
 
 def literal(value: object) -> str:
+    if value == MIDDLE.time:
+        return f"'{format_microseconds(MIDDLE.time)}'"
     return str(value) if isinstance(value, int) else f"'{value}'"
 
 

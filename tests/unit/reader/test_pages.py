@@ -8,7 +8,7 @@ from shared.contracts.reads import MAX_PAGE_BYTES, After, Around, Before, Keyset
 from shared.contracts.rows import AuthorType
 
 ME = Identity(user="me")
-KEYSET = Keyset(time="2026-01-01T00:00:00.5Z", id="m")
+KEYSET = Keyset(time=1_767_225_600_500_000, id="m")
 
 
 @pytest.mark.parametrize(
