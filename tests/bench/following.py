@@ -1,14 +1,15 @@
 """What a following client notices of a busy session: whether it stays live, and whether it has to read."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from client.connection import Connection
 from client.follower import Follower
 from client.range import Filter, RowChange
 from client.state import State
-from shared.broker.cursor import last_id, read_after
+from shared.broker.cursor import last_id
 from shared.contracts import streams
+from tests.bench.bare_streams import follow
 from tests.bench.figures import Figure, Target
 from tests.bench.ground import Ground, settle
 from tests.bench.pacing import paced
@@ -17,9 +18,6 @@ from tests.bench.writing import Writer, seed
 RATES = (100.0, 300.0)
 SECONDS = 5.0
 UPDATES = 100
-
-MOST_REQUESTS = 1000
-"""More requests than can have been made meanwhile: checks, one a second at most, and the pages that are counted."""
 
 PROMPTS = Filter(authors=("user",))
 
@@ -32,11 +30,17 @@ async def prompts_only(ground: Ground) -> Sequence[Figure]:
     async with Connection(ground.url) as connection, Follower(connection, "quiet-1", scope_filter=PROMPTS) as follower:
         before = await follower.wait_until(lambda state: state.live)
         applied, place = before.applied or 0, await last_id(ground.redis, streams.READS)
+        # Watched as they come: what readers have taken is removed.
+        requests: list[Mapping[bytes, bytes]] = []
+        watching = asyncio.create_task(
+            follow(ground.redis, {streams.READS: place}, lambda fields, _: requests.append(fields))
+        )
         for number in range(UPDATES):
             await writer.commit(number)
         after = await follower.wait_until(lambda state: state.live and (state.applied or 0) >= applied + UPDATES)
-        requests = await read_after(ground.redis, {streams.READS: place}, MOST_REQUESTS)
-    pages = sum(any(b"_page" in value for value in fields.values()) for _, entries in requests for _, fields in entries)
+        watching.cancel()
+        await asyncio.wait([watching])
+    pages = sum(any(b"_page" in value for value in fields.values()) for fields in requests)
     what = f"during {UPDATES} agent updates in a prompt-only scope"
     none = Target("at most", 0)
     return (

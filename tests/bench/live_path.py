@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import aiohttp
-from redis.asyncio import Redis
 
 from shared.broker.connection import connect
-from shared.broker.cursor import last_ids, read_after
+from shared.broker.cursor import last_ids
 from shared.contracts import streams
 from shared.contracts.wire import SUBSCRIBE
+from tests.bench.bare_streams import follow
 from tests.bench.figures import Figure, Target, percentile
 from tests.bench.ground import Ground, settle
 from tests.bench.pacing import paced
@@ -141,23 +141,13 @@ async def _reading(
 ) -> AsyncIterator[None]:
     """Reads streams from now on."""
     client = connect(ground.redis_url)
-    reading = asyncio.create_task(_read(client, await last_ids(client, names), note))
+    reading = asyncio.create_task(follow(client, await last_ids(client, names), note))
     try:
         yield
     finally:
         reading.cancel()
         await asyncio.wait([reading])
         await client.aclose()
-
-
-async def _read(client: Redis, positions: dict[str, bytes], note: Callable[[Mapping[bytes, bytes], int], None]) -> None:
-    while True:
-        found = await read_after(client, positions, 256)
-        now = time.monotonic_ns()
-        for stream, entries in found:
-            positions[stream.decode()] = entries[-1][0]
-            for _, fields in entries:
-                note(fields, now)
 
 
 @asynccontextmanager

@@ -14,9 +14,10 @@ from pydantic import SecretStr
 from services.reader.pages import query_of
 from services.reader.pools import PLANNER
 from shared.broker.connection import connect
-from shared.broker.cursor import last_id, read_after
+from shared.broker.cursor import last_id
 from shared.contracts.identity import LOCAL_USER
 from shared.contracts.reads import MessagesPage
+from tests.bench.bare_streams import read_after
 from tests.bench.figures import Figure, Target, median
 from tests.bench.ground import WRITERS, Ground
 from tests.bench.pacing import at_once

@@ -10,7 +10,8 @@ from pydantic import SecretStr
 from redis.asyncio import Redis
 
 from shared.broker.connection import connect
-from shared.broker.cursor import last_id, read_after
+from shared.broker.cursor import last_id
+from tests.bench.bare_streams import read_after
 from tests.bench.pacing import paced
 from tests.bench.peers.answering import Answer, serve
 
