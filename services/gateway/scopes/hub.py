@@ -77,13 +77,16 @@ class Hub:
             self._go_live(scope, epoch, revision)
 
     def close(self, scope: Scope) -> None:
-        """Closes a scope without a word."""
+        """Closes a scope without a word, but for a removal that waited for it to open."""
         scope.close()
         session = self._sessions.get(scope.session_id)
         if session is not None:
             session.discard(scope)
             if not session:
                 del self._sessions[scope.session_id]
+        if scope.owes_removal:
+            scope.owes_removal = False
+            self._announce_removal(scope.consumer, scope.session_id)
 
     def receive(self, entry: ReceiptEntry) -> None:
         """Takes a receipt of a session that is followed."""
@@ -116,7 +119,8 @@ class Hub:
     def end(self, scopes: Iterable[Scope]) -> None:
         """Ends scopes whose session is gone or may no longer be read.
 
-        A connection is told that the session is gone with the last of its scopes there, hence once however they end.
+        A connection is told that the session is gone with the last of its scopes there, hence once however they end. A
+        scope that is still opening decides: the session may have been made again, and it may be that one's.
         """
         consumers: dict[int, tuple[Consumer, str]] = {}
         for scope in scopes:
@@ -126,8 +130,7 @@ class Hub:
                 self.close(scope)
                 scope.consumer.forget(scope)
         for consumer, session_id in consumers.values():
-            if not any(scope.consumer is consumer and scope.has_opened for scope in self.scopes_of(session_id)):
-                consumer.deliver(frames.session_removed(session_id))
+            self._announce_removal(consumer, session_id)
 
     def reset_awaiting(self, scopes: Iterable[Scope]) -> None:
         """Resets those of these scopes that await it: their consumer has room again, or their time has come."""
@@ -287,6 +290,13 @@ class Hub:
                 await asyncio.sleep(VISIBILITY_SECONDS)
                 continue
             return
+
+    def _announce_removal(self, consumer: Consumer, session_id: str) -> None:
+        left = [scope for scope in self.scopes_of(session_id) if scope.consumer is consumer]
+        if not left:
+            consumer.deliver(frames.session_removed(session_id))
+        elif not any(scope.has_opened for scope in left):
+            left[0].owes_removal = True
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)

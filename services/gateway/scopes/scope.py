@@ -65,6 +65,8 @@ class Scope:
     opened_at: float = 0.0
     held: list[ChangeReceipt | RemovedReceipt] = field(default_factory=list)
     encoded_id: bytes = b""
+    owes_removal: bool = False
+    """Its consumer is to be told that the session is gone, unless this scope opens on the session made again."""
 
     def __post_init__(self) -> None:
         self.encoded_id = orjson.dumps(self.id)
@@ -82,6 +84,7 @@ class Scope:
     def open_at(self, epoch: str, revision: int, now: float) -> list[ChangeReceipt | RemovedReceipt]:
         """Goes live at a revision just read; returns what was held meanwhile and is still to be looked at."""
         self.phase, self.epoch, self.sent, self.opened_at = Phase.LIVE, epoch, revision, now
+        self.owes_removal = False
         held, self.held = self.held, []
         return held
 

@@ -11,11 +11,15 @@ from typing import NamedTuple
 
 
 class Close(NamedTuple):
-    """A close code with the reason that is sent beside it."""
+    """A close code with the reason that is sent beside it. `patience`: seconds in which the client may take it before
+    the connection is cut.
+    """
 
     code: int
     reason: bytes
+    patience: float
 
 
-GOING_AWAY = Close(1001, b"going away")
-SLOW_CONSUMER = Close(4008, b"slow consumer")
+GOING_AWAY = Close(1001, b"going away", 1.0)
+SLOW_CONSUMER = Close(4008, b"slow consumer", 10.0)
+"""Its close frame waits behind what the client has not read yet: only one that reads on within this time sees it."""

@@ -11,8 +11,9 @@ from pydantic import ValidationError
 
 from services.gateway.scopes.hub import Hub
 from services.gateway.scopes.scope import Scope
-from services.gateway.websocket.closes import GOING_AWAY, SLOW_CONSUMER, Close
-from services.gateway.websocket.outbox import Outbox
+from services.gateway.websocket import closes
+from services.gateway.websocket.closes import Close
+from services.gateway.websocket.outbox import Outbox, closing_frame
 from shared.contracts.base import Contract
 from shared.contracts.identity import Identity
 from shared.contracts.wire import ClientMessage, RequestError, RequestErrorCode
@@ -22,8 +23,10 @@ logger = logging.getLogger(__name__)
 MAX_MESSAGE_BYTES = 1 << 20
 """Largest message that a client may send."""
 
-HEARTBEAT_SECONDS = 20.0
-"""A client that does not answer a ping within half of this is gone."""
+HEARTBEAT_SECONDS = 50.0
+"""A client that does not answer a ping within half of this is gone. Half is no less than the patience with one that
+takes nothing and then with its close frame: otherwise it would seldom learn why it is closed.
+"""
 
 MAX_PENDING = 512
 """Requests of one client that may be answered at the same time: twice its subscriptions, since each may be replaced
@@ -42,8 +45,10 @@ class Connection:
         self.scopes: dict[str, Scope] = {}
         self._actions = actions
         self._pending: set[asyncio.Task[None]] = set()
+        self._closing: asyncio.Task[None] | None = None
+        self._ended = asyncio.Event()
         self._socket = web.WebSocketResponse(
-            heartbeat=HEARTBEAT_SECONDS, max_msg_size=MAX_MESSAGE_BYTES, compress=False
+            heartbeat=HEARTBEAT_SECONDS, max_msg_size=MAX_MESSAGE_BYTES, compress=False, autoclose=False
         )
         self._outbox: Outbox | None = None
         self._transport: asyncio.Transport | None = None
@@ -62,12 +67,14 @@ class Connection:
                     await self._take(message.data)
                     await self._outbox.room()
         finally:
-            self._outbox.close()
-            for task in self._pending:
-                task.cancel()
-            for scope in self.scopes.values():
-                self.hub.close(scope)
-            self.scopes.clear()
+            self._let_go()
+            self._ended.set()
+            if self._closing is None:
+                await self._socket.close(drain=False)
+            else:
+                # Both close frames are through, or the connection is lost: nothing is left to be sent.
+                transport.abort()
+                await asyncio.wait([self._closing])
         return self._socket
 
     def offer(self, frame: bytes) -> bool:
@@ -92,16 +99,44 @@ class Connection:
         """Answers a request with an error."""
         self._reply(request.id, request.action, "error", RequestError(code=code, message=message))
 
-    async def close(self, close: Close = GOING_AWAY) -> None:
-        """Closes the connection; one that does not take the close frame is cut."""
+    async def close(self, close: Close = closes.GOING_AWAY) -> None:
+        """Closes the connection; one that does not take the close frame within its patience is cut. Nothing is sent
+        behind that frame, and what waited to be sent before it is dropped.
+        """
+        if self._closing is None:
+            self._let_go()
+            self._closing = asyncio.get_running_loop().create_task(self._close(close))
+        elif self._transport is not None:
+            self._transport.abort()
+        await asyncio.wait([self._closing])
+
+    async def _close(self, close: Close) -> None:
+        """Says why, and waits until the client has answered: aiohttp's own way would drop a client that does not read
+        at once, and stop listening to it.
+        """
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._transport.write(closing_frame(close.code, close.reason))
         try:
-            async with asyncio.timeout(1):
-                await self._socket.close(code=close.code, message=close.reason)
+            async with asyncio.timeout(close.patience):
+                await self._ended.wait()
         except TimeoutError:
-            if self._transport is not None:
-                self._transport.abort()
+            logger.info("a client did not answer close %d and is cut", close.code)
+            self._transport.abort()
+
+    def _let_go(self) -> None:
+        """Ends everything that would still send."""
+        if self._outbox is not None:
+            self._outbox.close()
+        for task in self._pending:
+            task.cancel()
+        for scope in self.scopes.values():
+            self.hub.close(scope)
+        self.scopes.clear()
 
     async def _take(self, data: str | bytes) -> None:
+        if self._closing is not None:
+            return
         try:
             request = ClientMessage.model_validate_json(data)
         except ValidationError:
@@ -142,9 +177,9 @@ class Connection:
 
     def _is_blocked(self) -> None:
         logger.info("a client took nothing for too long and is closed")
-        task = asyncio.get_running_loop().create_task(self.close(SLOW_CONSUMER))
-        self._pending.add(task)
-        task.add_done_callback(self._pending.discard)
+        if self._closing is None:
+            self._let_go()
+            self._closing = asyncio.get_running_loop().create_task(self._close(closes.SLOW_CONSUMER))
 
 
 def _named(data: str | bytes) -> tuple[str | None, str | None]:

@@ -19,8 +19,9 @@ MAX_QUEUED_FRAMES = 1024
 BLOCKED_SECONDS = 15.0
 """A client that takes nothing for this long is closed."""
 
-_TEXT = 0x81
+_TEXT, _CLOSE = 0x81, 0x88
 _MEDIUM, _LONG = 126, 127
+_CLOSE_HEADER = Struct("!BBH")
 _SHORT_HEADER, _MEDIUM_HEADER, _LONG_HEADER = Struct("!BB"), Struct("!BBH"), Struct("!BBQ")
 
 
@@ -32,6 +33,11 @@ def framed(payload: bytes) -> bytes:
     if length < 1 << 16:
         return _MEDIUM_HEADER.pack(_TEXT, _MEDIUM, length) + payload
     return _LONG_HEADER.pack(_TEXT, _LONG, length) + payload
+
+
+def closing_frame(code: int, reason: bytes) -> bytes:
+    """The frame that closes a WebSocket (RFC 6455, section 5.5.1). `reason`: at most 123 bytes."""
+    return _CLOSE_HEADER.pack(_CLOSE, 2 + len(reason), code) + reason
 
 
 class Outbox:
@@ -56,9 +62,12 @@ class Outbox:
         self._queued = 0
         self._overflowed = False
         self._draining: asyncio.Task[None] | None = None
+        self._closed = False
 
     def offer(self, payload: bytes) -> bool:
-        """Sends or queues a frame; `False` when there is no room for it."""
+        """Sends or queues a frame; `False` when there is no room for it. After `close` it is dropped."""
+        if self._closed:
+            return True
         transport = self._transport
         if self._draining is None and transport.get_write_buffer_size() < MAX_BUFFERED:
             # A transport that is closing takes no more; the connection's own reader notices and ends it.
@@ -73,6 +82,8 @@ class Outbox:
 
     def deliver(self, payload: bytes) -> None:
         """Sends or queues a frame whatever the queue holds: replies and endings, as many as were asked for."""
+        if self._closed:
+            return
         if self._draining is None and self._transport.get_write_buffer_size() < MAX_BUFFERED:
             if not self._transport.is_closing():
                 self._transport.write(framed(payload))
@@ -89,10 +100,12 @@ class Outbox:
             await asyncio.wait([self._draining])
 
     def close(self) -> None:
-        """Drops what waits."""
+        """Drops what waits and what comes. A frame that the transport has begun to send is sent to its end."""
+        self._closed = True
         if self._draining is not None:
             self._draining.cancel()
         self._queue.clear()
+        self._queued = 0
 
     async def _drain(self) -> None:
         try:

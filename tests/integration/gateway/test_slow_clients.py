@@ -1,6 +1,7 @@
 """Clients that do not read: nobody else waits for them, and they cost a bounded amount of memory."""
 
 import asyncio
+import logging
 import os
 import socket
 from base64 import b64encode
@@ -9,8 +10,9 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from services.gateway.websocket import outbox
+from services.gateway.websocket import closes, outbox
 from tests.support.stack import Stack
+from tests.support.waiting import PATIENCE, eventually
 
 LARGE = "x" * 200_000
 
@@ -67,8 +69,8 @@ class RawClient:
             await self.message()
 
     def close(self) -> None:
-        """Drops the connection."""
-        self.writer.close()
+        """Drops the connection, with what it has not sent."""
+        self.writer.transport.abort()
 
 
 async def test_others_are_served_and_the_slow_one_is_reset_once_it_reads(stack: Stack) -> None:
@@ -104,8 +106,36 @@ async def test_others_are_served_and_the_slow_one_is_reset_once_it_reads(stack: 
     slow.close()
 
 
-async def test_a_client_that_takes_nothing_is_closed(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_reads_on_in_time_learns_why_it_was_closed(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The close frame waits behind what had been sent; what had only been queued is gone."""
+    caplog.set_level(logging.INFO, "services.gateway.websocket.connection")
     monkeypatch.setattr(outbox, "BLOCKED_SECONDS", 0.3)
+    monkeypatch.setattr(closes, "SLOW_CONSUMER", closes.SLOW_CONSUMER._replace(patience=PATIENCE))
+    await stack.session("s")
+    slow = await RawClient.open(stack.url)
+    slow.subscribe("s", "slow")
+    for number in range(60):
+        await stack.add("s", f"m{number}", author="agent", content=LARGE)
+    await eventually(lambda: asyncio.sleep(0, "took nothing for too long" in caplog.text))
+    received, opcode, data = 0, 1, b""
+    while opcode != 8:
+        opcode, data = await slow.message()
+        received += len(data)
+    assert (int.from_bytes(data[:2], "big"), data[2:]) == (4008, b"slow consumer")
+    assert received < 60 * len(LARGE), "the queue was dropped"
+    slow.writer.write(bytes((0x88, 0x82)) + bytes(4) + data[:2])
+    assert await slow.reader.read() == b""
+    slow.close()
+
+
+async def test_a_client_that_takes_nothing_is_cut(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "services.gateway.websocket.connection")
+    monkeypatch.setattr(outbox, "BLOCKED_SECONDS", 0.3)
+    monkeypatch.setattr(closes, "SLOW_CONSUMER", closes.SLOW_CONSUMER._replace(patience=0.3))
     await stack.session("s")
     slow = await RawClient.open(stack.url)
     slow.subscribe("s", "slow")
@@ -115,10 +145,28 @@ async def test_a_client_that_takes_nothing_is_closed(stack: Stack, monkeypatch: 
         await stack.add("s", f"m{number}", author="agent", content=LARGE)
     last = await stack.revision("s")
     await client.until(lambda: any(int(frame["revision"] or -1) >= last for frame in client.told()))
+    await eventually(lambda: asyncio.sleep(0, "did not answer close 4008" in caplog.text))
     with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
         await slow.read_to_the_end()
     slow.close()
     assert not client.closed
+
+
+async def test_a_stopping_gateway_does_not_wait_for_a_client_that_takes_nothing(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "services.gateway.websocket.connection")
+    monkeypatch.setattr(outbox, "BLOCKED_SECONDS", 0.3)
+    monkeypatch.setattr(closes, "SLOW_CONSUMER", closes.SLOW_CONSUMER._replace(patience=10 * PATIENCE))
+    await stack.session("s")
+    slow = await RawClient.open(stack.url)
+    slow.subscribe("s", "slow")
+    for number in range(60):
+        await stack.add("s", f"m{number}", author="agent", content=LARGE)
+    await eventually(lambda: asyncio.sleep(0, "took nothing for too long" in caplog.text))
+    async with asyncio.timeout(PATIENCE):
+        await stack.stop("gateway")
+    slow.close()
 
 
 async def test_a_client_that_asks_and_never_reads_has_to_wait(stack: Stack) -> None:

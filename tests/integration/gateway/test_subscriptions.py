@@ -202,6 +202,21 @@ async def test_subscriptions_that_cannot_be(stack: Stack) -> None:
     assert (await client.unsubscribe())["success"] is False, "none of them was opened"
 
 
+async def test_a_task_that_is_not_the_sessions_has_no_rows_there(stack: Stack) -> None:
+    """Rows carry a task of their own, so that any task may be asked for; of one that none has, revisions are told."""
+    await stack.session("s")
+    client = await stack.connect()
+    for task in ("u", "nowhere", "x" * 255, " t", "'; --"):
+        assert (await client.subscribe("s", task, task_id=task))["success"] is True
+    await stack.add("s", "own")
+    await stack.add("s", "of u", task_id="u")
+    revision = await stack.revision("s")
+    for task in ("u", "nowhere", "x" * 255, " t", "'; --"):
+        await client.reached(revision, task)
+        told = [each["id"] for frame in client.told(task) for each in frame["operations"]]
+        assert told == (["of u"] if task == "u" else [])
+
+
 MALFORMED: list[str | bytes] = [
     "",
     "no json",

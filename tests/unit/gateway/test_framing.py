@@ -4,7 +4,7 @@ import pytest
 from aiohttp import WSMsgType, web
 from aiohttp.test_utils import TestClient, TestServer
 
-from services.gateway.websocket.outbox import framed
+from services.gateway.websocket.outbox import closing_frame, framed
 
 
 async def received(*payloads: bytes) -> list[str]:
@@ -34,3 +34,19 @@ async def test_every_length_class(length: int) -> None:
 async def test_frames_follow_each_other() -> None:
     texts = ["one", "ü" * 100, "", "x" * 70_000, "last"]
     assert await received(*[text.encode() for text in texts]) == texts
+
+
+async def test_a_closing_frame_says_why() -> None:
+    async def serve(request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse(compress=False)
+        await socket.prepare(request)
+        assert request.transport is not None
+        request.transport.write(closing_frame(4008, b"slow consumer"))
+        await socket.receive()
+        return socket
+
+    application = web.Application()
+    application.router.add_get("/", serve)
+    async with TestClient(TestServer(application)) as client, client.ws_connect("/") as socket:
+        message = await socket.receive()
+    assert (message.type, message.data, message.extra) == (WSMsgType.CLOSE, 4008, "slow consumer")

@@ -258,6 +258,37 @@ async def test_scopes_that_end_one_by_one_are_one_removal(gateway: Gateway) -> N
     assert gateway.consumer.removals == 1
 
 
+@pytest.mark.parametrize("there_again", [True, False])
+async def test_a_scope_that_is_opening_decides_whether_the_session_is_gone(gateway: Gateway, there_again: bool) -> None:
+    """The first scope's session is gone; whoever opens on one made again must not be told so before its reply."""
+    await gateway.opened("first")
+    del gateway.source.revisions["s"]
+    gateway.source.check_gate.clear()
+    gateway.source.gate.clear()
+    gateway.receive(removed(5))
+    await settled(lambda: gateway.source.reads == 3)
+    if there_again:
+        gateway.source.revisions["s"] = 8
+    opening = asyncio.create_task(gateway.open(gateway.scope("second")))
+    await settled(lambda: gateway.source.reads == 4)
+    gateway.source.check_gate.set()
+    await settled(lambda: gateway.consumer.log("first") == ["terminal"])
+    assert gateway.consumer.removals == 0
+    gateway.source.gate.set()
+    if there_again:
+        await opening
+        await gateway.check()
+        assert gateway.consumer.removals == 0
+        assert set(gateway.consumer.log("second")) == {"check 8"}
+        del gateway.source.revisions["s"]
+        await gateway.check()
+        await settled(lambda: gateway.consumer.log("second")[-1:] == ["terminal"])
+    else:
+        with pytest.raises(RequestFailed):
+            await opening
+    assert gateway.consumer.removals == 1
+
+
 async def test_a_check_says_no_less_than_what_was_sent(gateway: Gateway) -> None:
     """G4: receipts went on while the answer came."""
     await gateway.opened()
