@@ -10,10 +10,22 @@ its session unreadable.
 """
 
 
+def within_depth(metadata: dict[str, Any]) -> dict[str, Any]:
+    """The metadata itself. Raises ValueError when it is nested deeper than `MAX_DEPTH`."""
+    if not _fits(metadata):
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels, the most that is kept")
+    return metadata
+
+
 def parse_metadata(text: str | bytes | None) -> dict[str, Any] | None:
     """The object that stored metadata holds.
 
-    `None` for empty text, `null`, whatever is not a JSON object, and an object nested deeper than `MAX_DEPTH`.
+    `None` for empty text, `null`, whatever is not a JSON object, and an object nested deeper than `MAX_DEPTH`. Pages
+    and receipts both come through here, so that they show the same of text that a writer of plain SQL chose freely:
+
+    - an integer below -2^63 or above 2^64 - 1 becomes the nearest double;
+    - text that names a number beyond every double (`1e999`) or half of a surrogate pair (`\\ud800`) is not taken for
+      JSON, and the whole is `None`.
     """
     if not text:
         return None

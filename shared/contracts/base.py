@@ -1,8 +1,10 @@
 """The base of every contract: strict, immutable, and silent about the values it refuses."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
+
+from shared.metadata import within_depth
 
 
 class Contract(BaseModel):
@@ -19,6 +21,22 @@ DISCREET = ConfigDict(hide_input_in_errors=True)
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]+$")]
 """An identifier made by a client: 1 to 255 characters, none of them a control character (PostgreSQL stores no NUL)."""
+
+
+def _is_trimmed(text: str) -> str:
+    if text != text.strip():
+        raise ValueError("an id must not begin or end with white space")
+    return text
+
+
+NewId = Annotated[Id, AfterValidator(_is_trimmed)]
+"""An identifier that is about to be given: no white space around it, which people and tools would lose. Rows that plain
+SQL has given such an id are read and changed like others.
+"""
+
+# Any: metadata is whatever JSON its writer chose.
+Metadata = Annotated[dict[str, Any], AfterValidator(within_depth)]
+"""Metadata on its way into the source: a JSON object nested no deeper than it can be read again."""
 
 Timestamp = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$")]
 """UTC, RFC 3339, at most microseconds, without trailing zeros in the fraction (see `shared.times`)."""

@@ -1,10 +1,10 @@
 """Commands to the write boundary. Each carries its own ids, so that delivering it twice, or late, changes nothing."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, model_validator
 
-from shared.contracts.base import DISCREET, Contract, Id, Timestamp
+from shared.contracts.base import DISCREET, Contract, Id, Metadata, NewId, Timestamp
 from shared.contracts.identity import Identity
 from shared.contracts.replies import Envelope
 from shared.contracts.rows import AuthorType
@@ -17,7 +17,7 @@ class CreateWorkspace(Contract):
     """A workspace. `owner_id` empty: everyone's."""
 
     kind: Literal["create_workspace"] = "create_workspace"
-    workspace_id: Id
+    workspace_id: NewId
     name: str
     owner_id: str = ""
 
@@ -26,7 +26,7 @@ class CreateTask(Contract):
     """A task of a workspace that the asker may see."""
 
     kind: Literal["create_task"] = "create_task"
-    task_id: Id
+    task_id: NewId
     workspace_id: Id
     title: str
 
@@ -42,11 +42,11 @@ class CreateSession(Contract):
     """A session of a task."""
 
     kind: Literal["create_session"] = "create_session"
-    session_id: Id
+    session_id: NewId
     task_id: Id
     state: str = "CREATED"
     is_passthrough: bool = False
-    metadata: dict[str, Any] = {}
+    metadata: Metadata = {}
     started_at: Timestamp | None = None
 
 
@@ -63,7 +63,7 @@ class CreateMessage(Contract):
     """
 
     kind: Literal["create_message"] = "create_message"
-    message_id: Id
+    message_id: NewId
     session_id: Id
     task_id: Id | None = None
     turn_id: Id | None = None
@@ -72,7 +72,7 @@ class CreateMessage(Contract):
     content: Annotated[str, Field(max_length=MAX_CONTENT_CHARACTERS)] = ""
     type: str = "message"
     requests_input: bool = False
-    metadata: dict[str, Any] = {}
+    metadata: Metadata = {}
     created_at: Timestamp | None = None
 
 
@@ -99,7 +99,7 @@ class UpdateMessage(Contract):
     content: Annotated[str, Field(max_length=MAX_CONTENT_CHARACTERS)] | None = None
     type: str | None = None
     requests_input: bool | None = None
-    metadata: dict[str, Any] | None = None
+    metadata: Metadata | None = None
     turn_id: Id | None = None
     expected_updated_at: Timestamp | None = None
     expected_revision: Annotated[int, Field(ge=0)] | None = None
@@ -123,12 +123,12 @@ class StartTurn(Contract):
     """Starts a turn. `started_at` absent: now."""
 
     kind: Literal["start_turn"] = "start_turn"
-    turn_id: Id
+    turn_id: NewId
     session_id: Id
     task_id: Id | None = None
     execution_profile_id: str | None = None
     route_generation: int | None = None
-    metadata: dict[str, Any] = {}
+    metadata: Metadata = {}
     started_at: Timestamp | None = None
 
 
@@ -157,7 +157,9 @@ Command = Annotated[
 ]
 
 COMMAND: TypeAdapter[Command] = TypeAdapter(Command, config=DISCREET)
-"""Parses a command."""
+"""Parses a command. With `strict=True` each field has to be of its JSON type: no text for a number, no number for a
+boolean.
+"""
 
 
 class CommandRequest(Envelope):

@@ -5,8 +5,9 @@ import logging
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from services.gateway.http.errors import plain
+from services.gateway.http.errors import BadRequest, plain
 from services.gateway.http.keys import IDENTITY
+from services.gateway.http.queries import unstorable
 from shared.contracts.errors import RequestFailed
 from shared.contracts.identity import LOCAL_USER
 from shared.origins import refusal
@@ -15,8 +16,8 @@ logger = logging.getLogger(__name__)
 
 
 def guarded(allowed_hosts: frozenset[str]) -> Middleware:
-    """Refuses foreign hosts and origins with 403, on every method and on the WebSocket's upgrade, and names the local
-    user.
+    """Refuses foreign hosts and origins with 403, on every method and on the WebSocket's upgrade, and queries that no
+    row can match with 400. Names the local user.
     """
 
     @web.middleware
@@ -24,6 +25,8 @@ def guarded(allowed_hosts: frozenset[str]) -> Middleware:
         reason = refusal(request.headers.get("Host"), request.headers.get("Origin"), allowed_hosts)
         if reason is not None:
             return web.json_response({"error": reason}, status=403)
+        if (name := unstorable(request)) is not None:
+            raise BadRequest(f"{name.replace(chr(0), '?')[:100]} holds a NUL character, which no row can hold")
         request[IDENTITY] = LOCAL_USER
         return await handler(request)
 

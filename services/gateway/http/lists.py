@@ -3,6 +3,7 @@
 from aiohttp import web
 
 from services.gateway.http.keys import IDENTITY, SOURCE
+from services.gateway.http.queries import text
 from shared.contracts.base import Contract
 from shared.contracts.reads import SessionList, TaskList, WorkspaceList
 
@@ -15,13 +16,13 @@ async def list_workspaces(request: web.Request) -> web.Response:
 
 async def list_tasks(request: web.Request) -> web.Response:
     """Tasks, newest first; of one workspace with `workspace_id`."""
-    wanted = TaskList(identity=request[IDENTITY], workspace_id=request.query.get("workspace_id"))
+    wanted = TaskList(identity=request[IDENTITY], workspace_id=text(request, "workspace_id"))
     return _listed("tasks", (await request.app[SOURCE].list(wanted)).tasks)
 
 
 async def list_sessions(request: web.Request) -> web.Response:
     """Sessions, newest first; of one task with `task_id`."""
-    wanted = SessionList(identity=request[IDENTITY], task_id=request.query.get("task_id"))
+    wanted = SessionList(identity=request[IDENTITY], task_id=text(request, "task_id"))
     return _listed("sessions", (await request.app[SOURCE].list(wanted)).sessions)
 
 

@@ -1,6 +1,6 @@
 """First-party reads of messages and turns."""
 
-from collections.abc import Sequence
+import logging
 
 import orjson
 from aiohttp import web
@@ -8,21 +8,27 @@ from pydantic import TypeAdapter, ValidationError
 
 from services.gateway.http.errors import BadRequest
 from services.gateway.http.keys import IDENTITY, SOURCE
+from services.gateway.http.queries import text, word
 from services.gateway.scopes.rows import Json, core_message, core_turn
 from shared.contracts.base import Id
 from shared.contracts.errors import RequestFailed
-from shared.contracts.reads import MAX_PAGE_ROWS, After, Around, Before, MessagesPage, Sort, TurnsPage
+from shared.contracts.reads import MAX_PAGE_ROWS, After, Around, Before, MessagesAnswer, MessagesPage, Sort, TurnsPage
 from shared.contracts.rows import AuthorType
+
+logger = logging.getLogger(__name__)
 
 CURSOR_LIMIT = 10
 """Rows of a page that names a cursor and no usable limit."""
 
 _ID: TypeAdapter[str] = TypeAdapter(Id)
 
+_HEADERS = {"Cache-Control": "no-store", "Content-Type": "application/json"}
+_OPENING = b'{"messages":['
+
 _PAGING = ("limit", "before", "after", "sort", "around")
 
 
-async def list_messages(request: web.Request) -> web.Response:
+async def list_messages(request: web.Request) -> web.StreamResponse:
     """A page, or, without any paging parameter, the whole session in the form of older clients."""
     if not any(name in request.query for name in _PAGING):
         return await _whole(request)
@@ -43,11 +49,11 @@ async def list_messages(request: web.Request) -> web.Response:
 
 async def list_turns(request: web.Request) -> web.Response:
     """The session's turns, oldest first; pages of them when a limit is given."""
-    after = _text(request, "after")
+    after = text(request, "after")
     page = TurnsPage(
         identity=request[IDENTITY],
         session_id=_session_id(request),
-        task_id=_text(request, "task_id"),
+        task_id=text(request, "task_id"),
         limit=_limit(request, bool(after)),
         position=After(row=after) if after else None,
     )
@@ -64,29 +70,63 @@ async def list_turns(request: web.Request) -> web.Response:
     )
 
 
-async def _whole(request: web.Request) -> web.Response:
-    """Put together from pages, so that no single answer holds a session of any size. Rows carry no `prompt_index`."""
-    rows: list[Json] = []
+async def _whole(request: web.Request) -> web.StreamResponse:
+    """A session of any size, sent page by page: never more than one is held. Rows carry no `prompt_index`.
+
+    A page that fails ends the connection, since the status has been sent: what came so far is no JSON, and no client
+    can take it for the whole.
+    """
+    source = request.app[SOURCE]
     page = MessagesPage(
         identity=request[IDENTITY],
         session_id=_session_id(request),
-        task_id=_text(request, "task_id"),
+        task_id=text(request, "task_id"),
         authors=_authors(request),
         limit=None,
     )
+    answer = await source.messages(page)
+    if _is_last(answer):
+        return web.Response(body=_OPENING + _rows(answer) + _closing(len(answer.rows)), headers=_HEADERS)
+    response = web.StreamResponse(headers=_HEADERS)
+    await response.prepare(request)
+    await response.write(_OPENING)
+    total = 0
     while True:
-        answer = await request.app[SOURCE].messages(page)
-        for row in answer.rows:
-            message = core_message(row)
-            message.pop("prompt_index", None)
-            rows.append(message)
-        if not answer.has_more or answer.end is None:
-            return _json({"messages": rows, "total": len(rows), "has_more": False, "cursor": ""})
+        if answer.rows:
+            await response.write((b"," if total else b"") + _rows(answer))
+            total += len(answer.rows)
+        if _is_last(answer):
+            await response.write(_closing(total))
+            await response.write_eof()
+            return response
         page = page.model_copy(update={"position": After(row=answer.end)})
+        try:
+            answer = await source.messages(page)
+        except RequestFailed as failed:
+            logger.warning("a list of messages broke off after %d rows: %s", total, failed.failure.code)
+            if request.transport is not None:
+                request.transport.abort()
+            return response
+
+
+def _is_last(answer: MessagesAnswer) -> bool:
+    return not answer.has_more or answer.end is None
+
+
+def _rows(answer: MessagesAnswer) -> bytes:
+    """The rows' JSON with commas between them."""
+    rows = [core_message(row) for row in answer.rows]
+    for row in rows:
+        row.pop("prompt_index", None)
+    return orjson.dumps(rows)[1:-1]
+
+
+def _closing(total: int) -> bytes:
+    return b'],"total":%d,"has_more":false,"cursor":""}' % total
 
 
 def _page(request: web.Request) -> MessagesPage:
-    before, after, around = (_text(request, name) for name in ("before", "after", "around"))
+    before, after, around = (text(request, name) for name in ("before", "after", "around"))
     if before and after:
         raise BadRequest("only one of before or after can be set")
     if around and (before or after):
@@ -101,7 +141,7 @@ def _page(request: web.Request) -> MessagesPage:
     return MessagesPage(
         identity=request[IDENTITY],
         session_id=_session_id(request),
-        task_id=_text(request, "task_id"),
+        task_id=text(request, "task_id"),
         authors=_authors(request),
         sort=_sort(request),
         limit=_limit(request, position is not None),
@@ -117,12 +157,8 @@ def _session_id(request: web.Request) -> str:
         raise RequestFailed("not_found", "task session not found") from None
 
 
-def _text(request: web.Request, name: str) -> str | None:
-    return request.query.get(name, "").strip() or None
-
-
 def _sort(request: web.Request) -> Sort:
-    match request.query.get("sort", "").strip().lower():
+    match word(request, "sort").lower():
         case "" | "asc":
             return "asc"
         case "desc":
@@ -133,8 +169,8 @@ def _sort(request: web.Request) -> Sort:
 
 def _limit(request: web.Request, has_position: bool) -> int | None:
     """Anything but a positive number counts as none given; more than the most is the most."""
-    text = request.query.get("limit", "").strip()
-    digits = text.lstrip("0") if text.isascii() and text.isdigit() else ""
+    given = word(request, "limit")
+    digits = given.lstrip("0") if given.isascii() and given.isdigit() else ""
     if not digits:
         return CURSOR_LIMIT if has_position else None
     return min(int(digits[:9]), MAX_PAGE_ROWS)
@@ -142,8 +178,8 @@ def _limit(request: web.Request, has_position: bool) -> int | None:
 
 def _authors(request: web.Request) -> tuple[AuthorType, ...]:
     authors: list[AuthorType] = []
-    for text in request.query.getall("author_type", []):
-        match text.strip():
+    for author in request.query.getall("author_type", []):
+        match author.strip():
             case "user":
                 authors.append("user")
             case "agent":
@@ -155,5 +191,5 @@ def _authors(request: web.Request) -> tuple[AuthorType, ...]:
     return tuple(authors)
 
 
-def _json(body: Json | Sequence[Json]) -> web.Response:
-    return web.Response(body=orjson.dumps(body), content_type="application/json", headers={"Cache-Control": "no-store"})
+def _json(body: Json) -> web.Response:
+    return web.Response(body=orjson.dumps(body), headers=_HEADERS)

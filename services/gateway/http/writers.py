@@ -27,7 +27,7 @@ def writer(kind: str, id_field: str | None = None, *, body: bool = True) -> Hand
             fields = await _fields(request) if body else {}
             if id_field is not None and "id" in fields:
                 fields[id_field] = fields.pop("id")
-            command = COMMAND.validate_python({**fields, **request.match_info, "kind": kind})
+            command = COMMAND.validate_python({**fields, **request.match_info, "kind": kind}, strict=True)
             result = await request.app[SOURCE].command(request[IDENTITY], command)
             if isinstance(command, DeleteSession):
                 await request.app[CONTROL].announce(AccessChanged(session_id=command.session_id))

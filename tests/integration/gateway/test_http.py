@@ -3,9 +3,14 @@
 import io
 import itertools
 from typing import Any
+from urllib.parse import quote
 
+import aiohttp
 import pytest
+from yarl import URL
 
+from shared.metadata import MAX_DEPTH
+from shared.times import EARLIEST_TEXT, LATEST_TEXT
 from tests.support.stack import Stack
 
 _numbers = itertools.count()
@@ -145,7 +150,9 @@ async def test_reads_are_not_stored_by_caches(shared_stack: Stack, session_id: s
         ("limit=1&author_type=robot", "unsupported author_type"),
         ("limit=1&author_type=", "unsupported author_type"),
         ("limit=1&author_type=user&author_type=user", "duplicate author_type"),
-        ("limit=1&task_id=%00", "a text holds a character that cannot be stored"),
+        ("limit=1&task_id=%00", "task_id holds a NUL character, which no row can hold"),
+        ("after=a%00b", "after holds a NUL character, which no row can hold"),
+        ("task_id=t&unknown=%00", "unknown holds a NUL character, which no row can hold"),
     ],
 )
 async def test_queries_that_cannot_be(shared_stack: Stack, session_id: str, query: str, error: str) -> None:
@@ -201,7 +208,13 @@ async def test_lists(shared_stack: Stack, session_id: str) -> None:
     _, body = await get(shared_stack, "/api/v1/tasks?workspace_id=nowhere")
     assert body == {"tasks": [], "total": 0}
     for query in ("tasks?workspace_id=%00", "task-sessions?task_id=%00"):
-        assert (await get(shared_stack, f"/api/v1/{query}"))[0] in {200, 400}
+        name = query.split("?")[1].removesuffix("=%00")
+        refused = (400, {"error": f"{name} holds a NUL character, which no row can hold"})
+        assert await get(shared_stack, f"/api/v1/{query}") == refused
+    for query in ("tasks?workspace_id=", "task-sessions?task_id="):
+        assert (await get(shared_stack, f"/api/v1/{query}"))[1]["total"] > 0
+    for query in ("tasks?workspace_id=%20w", "task-sessions?task_id=t%20"):
+        assert (await get(shared_stack, f"/api/v1/{query}"))[1]["total"] == 0
 
 
 async def test_a_message_from_its_creation_to_its_end(shared_stack: Stack, session_id: str) -> None:
@@ -264,6 +277,8 @@ REFUSED_WRITES: list[tuple[str, str, object, int]] = [
     ("POST", "task-sessions/{}/messages", {"id": "m1", "author_type": "user", "metadata": []}, 400),
     ("POST", "task-sessions/{}/messages", {"id": "m1", "author_type": "user", "content": "a\u0000b"}, 400),
     ("PATCH", "task-sessions/{}/messages/m", {"content": "unguarded"}, 400),
+    ("DELETE", "task-sessions/{}/messages/a%00b", None, 400),
+    ("DELETE", "task-sessions/a%00b", None, 400),
     ("PATCH", "task-sessions/{}/messages/nowhere", {"content": "x", "expected_revision": 1}, 404),
     ("PATCH", "task-sessions/{}/messages/nowhere", {"content": "x", "expected_revision": -1}, 400),
     ("POST", "task-sessions/{}/messages/nowhere/append", {"offset": 0, "text": "x"}, 404),
@@ -362,4 +377,191 @@ async def test_an_answer_that_the_gateway_cannot_read_is_an_error_in_json(shared
     status, body = await get(shared_stack, f"/api/v1/task-sessions/{session_id}/messages")
     assert (status, bool(body)) in {(200, True), (500, True)}
     await client.reached(await shared_stack.revision(session_id), session_id)
+    assert (await get(shared_stack, "/health"))[0] == 200
+
+
+NOT_OF_THEIR_TYPE: list[tuple[str, str, dict[str, object], str]] = [
+    ("POST", "messages", {"id": "m", "author_type": "user", "requests_input": "yes"}, "requests_input"),
+    ("POST", "messages", {"id": "m", "author_type": "user", "requests_input": 1}, "requests_input"),
+    ("POST", "messages", {"id": "m", "author_type": "user", "requests_input": "true"}, "requests_input"),
+    ("POST", "messages", {"id": "m", "author_type": "user", "content": 7}, "content"),
+    ("POST", "messages", {"id": 7, "author_type": "user"}, "message_id"),
+    ("PATCH", "messages/m", {"content": "x", "expected_revision": "1"}, "expected_revision"),
+    ("PATCH", "messages/m", {"content": "x", "expected_revision": 1.0}, "expected_revision"),
+    ("PATCH", "messages/m", {"requests_input": 0, "expected_revision": 1}, "requests_input"),
+    ("POST", "messages/m/append", {"offset": True, "text": "x"}, "offset"),
+    ("POST", "messages/m/append", {"offset": "0", "text": "x"}, "offset"),
+    ("POST", "messages/m/append", {"offset": 0.0, "text": "x"}, "offset"),
+    ("POST", "turns", {"id": "turn", "route_generation": "1"}, "route_generation"),
+    ("POST", "turns", {"id": "turn", "route_generation": False}, "route_generation"),
+]
+
+
+async def test_fields_are_of_their_json_type(shared_stack: Stack, session_id: str) -> None:
+    for method, path, body, field in NOT_OF_THEIR_TYPE:
+        status, found = await shared_stack.call(method, f"/api/v1/task-sessions/{session_id}/{path}", json=body)
+        assert (status, error_of(found)["code"]) == (400, "invalid_query"), body
+        assert field in error_of(found)["message"]
+
+
+def error_of(body: Json) -> Json:
+    """The typed error of a writers' route."""
+    error = body["error"]
+    assert isinstance(error, dict)
+    return error
+
+
+def nested(depth: int) -> Json:
+    """Metadata of that many levels."""
+    found: Json = {}
+    for _ in range(depth - 1):
+        found = {"a": found}
+    return found
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 199, 300, 900])
+async def test_metadata_that_is_nested_too_deep_is_refused(shared_stack: Stack, session_id: str, depth: int) -> None:
+    path = f"/api/v1/task-sessions/{session_id}"
+    await fill(shared_stack, session_id, 1)
+    for method, where, body in (
+        ("POST", f"{path}/messages", {"id": f"{session_id}-deep", "author_type": "user"}),
+        ("PATCH", f"{path}/messages/{session_id}-0", {"expected_revision": 1}),
+        ("POST", f"{path}/turns", {"id": f"{session_id}-deep"}),
+        ("POST", "/api/v1/task-sessions", {"id": f"{session_id}-deep", "task_id": "t"}),
+    ):
+        status, found = await shared_stack.call(method, where, json={**body, "metadata": nested(depth)})
+        assert (status, error_of(found)["code"]) == (400, "invalid_query")
+        assert "metadata: " in error_of(found)["message"]
+        assert f"nested deeper than {MAX_DEPTH} levels" in error_of(found)["message"]
+
+
+async def test_metadata_at_the_deepest_is_read_as_it_was_written(shared_stack: Stack, session_id: str) -> None:
+    path = f"/api/v1/task-sessions/{session_id}/messages"
+    body = {"id": f"{session_id}-m", "author_type": "user", "metadata": nested(MAX_DEPTH)}
+    assert (await post(shared_stack, path, body))[0] == 200
+    _, page = await get(shared_stack, path)
+    assert page["messages"][0]["metadata"] == nested(MAX_DEPTH)
+
+
+@pytest.mark.parametrize("name", [" m", "m ", " ", "\u3000m", "m\u00a0"])
+async def test_a_new_id_has_no_white_space_around_it(shared_stack: Stack, session_id: str, name: str) -> None:
+    path = f"/api/v1/task-sessions/{session_id}"
+    for where, body in (
+        (f"{path}/messages", {"author_type": "user"}),
+        (f"{path}/turns", {}),
+        ("/api/v1/task-sessions", {"task_id": "t"}),
+        ("/api/v1/tasks", {"workspace_id": "w", "title": "x"}),
+        ("/api/v1/workspaces", {"name": "x"}),
+    ):
+        status, found = await post(shared_stack, where, {"id": name, **body})
+        assert (status, error_of(found)["code"]) == (400, "invalid_query"), where
+        assert "white space" in error_of(found)["message"]
+
+
+async def test_ids_that_plain_sql_has_given_are_read_as_they_are(shared_stack: Stack, session_id: str) -> None:
+    names = [f"{session_id}{suffix}" for suffix in (" a ", "b ", "b", "c\t", "d+&%e ")]
+    names[0] = " " + names[0]
+    for name in names:
+        await shared_stack.add(session_id, name, author="agent")
+    path = f"/api/v1/task-sessions/{session_id}/messages"
+    for number, name in enumerate(names):
+        _, body = await get(shared_stack, f"{path}?after={quote(name, safe='')}")
+        assert ids(body) == names[number + 1 :]
+        _, body = await get(shared_stack, f"{path}?before={quote(name, safe='')}&limit=9")
+        assert ids(body) == names[:number]
+        _, body = await get(shared_stack, f"{path}?around={quote(name, safe='')}&limit=1")
+        assert ids(body) == [name]
+    session = f" {session_id} "
+    await shared_stack.pool.execute("INSERT INTO task_sessions (id, task_id) VALUES ($1, 't')", session)
+    where = f"/api/v1/task-sessions/{quote(session, safe='')}/messages"
+    assert (await post(shared_stack, where, {"id": f"{session_id}-in", "author_type": "agent"}))[0] == 200
+    assert ids((await get(shared_stack, where))[1]) == [f"{session_id}-in"]
+
+
+@pytest.mark.parametrize("path", ["%FF", "a%FFb", "%ED%A0%80", "%C3"])
+async def test_a_path_that_is_no_text(shared_stack: Stack, path: str) -> None:
+    for method, where in (
+        ("GET", f"task-sessions/{path}/messages"),
+        ("GET", f"task-sessions/{path}/turns?limit=1"),
+        ("DELETE", f"task-sessions/{path}"),
+        ("DELETE", f"tasks/{path}"),
+        ("GET", f"tasks?workspace_id={path}"),
+    ):
+        url = URL(f"{shared_stack.url}/api/v1/{where}", encoded=True)
+        async with shared_stack.http.request(method, url) as answer:
+            assert answer.content_type == "application/json"
+            assert answer.status < 500, (method, where)
+
+
+async def test_times_beyond_all_years_leave_the_session_readable(shared_stack: Stack, session_id: str) -> None:
+    """A page and the frame of the same row say the same, and the guard of an update takes what they say."""
+    client = await shared_stack.connect()
+    await client.subscribe(session_id, session_id)
+    times = ("-infinity", "0044-03-15 BC", "10000-01-01", "9999-12-31 23:59:59.9999999", "infinity")
+    for number, time in enumerate(times):
+        await shared_stack.pool.execute(
+            "INSERT INTO task_session_messages (id, task_session_id, task_id, author_type, created_at, updated_at)"
+            " VALUES ($1, $2, 't', 'agent', $3::text::timestamptz, $3::text::timestamptz)",
+            *(f"{session_id}-{number}", session_id, time),
+        )
+    await shared_stack.pool.execute("UPDATE task_sessions SET started_at = '10000-01-01' WHERE id = $1", session_id)
+    await client.reached(await shared_stack.revision(session_id), session_id)
+    path = f"/api/v1/task-sessions/{session_id}/messages"
+    status, page = await get(shared_stack, path)
+    assert status == 200
+    told = {
+        each["id"]: each["message"]
+        for frame in client.told(session_id)
+        for each in frame["operations"]
+        if each["kind"] == "upsert"
+    }
+    assert told == {row["id"]: row for row in page["messages"]}
+    assert {row["created_at"] for row in page["messages"]} == {EARLIEST_TEXT, LATEST_TEXT}
+    status, listed = await get(shared_stack, "/api/v1/task-sessions?task_id=t")
+    assert (status, session_id in ids(listed, "sessions")) == (200, True)
+    for row in page["messages"]:
+        edit = {"content": "new", "expected_updated_at": row["updated_at"]}
+        status, found = await patch(shared_stack, f"{path}/{row['id']}", edit)
+        assert status == 200, found
+
+
+async def test_a_conflicts_revision_is_text(shared_stack: Stack, session_id: str) -> None:
+    await fill(shared_stack, session_id, 1)
+    path = f"/api/v1/task-sessions/{session_id}/messages/{session_id}-0"
+    status, found = await patch(shared_stack, path, {"content": "x", "expected_revision": 10**6})
+    assert (status, error_of(found)["code"]) == (409, "conflict")
+    assert error_of(found)["details"]["revision"] == str(await shared_stack.revision(session_id))
+
+
+async def fill_pages(stack: Stack, session_id: str, count: int) -> list[str]:
+    """Messages of a mebibyte each: eight of them are more than a page takes."""
+    names = [f"{session_id}-{number:02}" for number in range(count)]
+    await stack.pool.execute(
+        "INSERT INTO task_session_messages (id, task_session_id, task_id, author_type, content, created_at)"
+        " SELECT name, $1, 't', 'agent', repeat('x', 1048576), clock_timestamp() FROM unnest($2::text[]) name",
+        *(session_id, names),
+    )
+    return names
+
+
+async def test_a_session_of_many_pages_is_sent_as_they_come(shared_stack: Stack, session_id: str) -> None:
+    names = await fill_pages(shared_stack, session_id, 20)
+    url = f"{shared_stack.url}/api/v1/task-sessions/{session_id}/messages"
+    async with shared_stack.http.get(url) as answer:
+        assert (answer.status, answer.content_type) == (200, "application/json")
+        assert answer.headers["Cache-Control"] == "no-store"
+        body = await answer.json()
+    assert list(body) == ["messages", "total", "has_more", "cursor"]
+    assert (ids(body), body["total"], body["has_more"], body["cursor"]) == (names, 20, False, "")
+
+
+async def test_a_list_that_cannot_be_finished_breaks_off(shared_stack: Stack, session_id: str) -> None:
+    """Nothing is read ahead of a client that does not take it, and what is left out is never passed over in silence."""
+    await fill_pages(shared_stack, session_id, 40)
+    url = f"{shared_stack.url}/api/v1/task-sessions/{session_id}/messages"
+    async with shared_stack.http.get(url) as answer:
+        assert answer.status == 200
+        await shared_stack.pool.execute("DELETE FROM task_sessions WHERE id = $1", session_id)
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await answer.read()
     assert (await get(shared_stack, "/health"))[0] == 200
