@@ -498,3 +498,18 @@ class TestTimesThatHaveNoText:
         assert {row["id"]: from_postgres(row["created_at"]) for row in printed} == {
             row.id: row.created_at for row in found.rows
         }
+
+
+async def test_a_fault_of_the_reader_is_told_at_once(
+    db: asyncpg.Connection, reader: Reader, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Here a column of a type that no row can have: whatever it is, the asker does not wait for its deadline."""
+    await db.execute(
+        "INSERT INTO task_session_turns (id, task_session_id, task_id) VALUES ('turn', 's', 'task');"
+        "ALTER TABLE task_session_turns ALTER completed_at TYPE text USING 'a secret'"
+    )
+    with pytest.raises(RequestFailed) as refused:
+        await reader.answer(TurnsPage(identity=OWNER, session_id="s"))
+    assert refused.value.failure.code == "unavailable"
+    assert "turns_page ended in a fault of the reader: TypeError" in caplog.text
+    assert "secret" not in caplog.text
