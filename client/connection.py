@@ -43,7 +43,7 @@ first.
 """
 
 
-class ConnectionFailed(Exception):  # noqa: N818 - names what happened
+class ConnectionFailed(Exception):
     """Nothing that can be used answers at the URL. `unauthenticated`: a gateway does, and refuses this identity."""
 
     def __init__(self, url: str, reason: str, *, unauthenticated: bool = False) -> None:

@@ -47,7 +47,7 @@ Observer = Callable[[State, tuple[RowChange, ...]], None]
 """Called after each step with the new state and what changed of the rows. It must not raise, and not wait."""
 
 
-class ScopeClosed(Exception):  # noqa: N818 - names what happened
+class ScopeClosed(Exception):
     """The scope follows no longer, so that what was waited for cannot come."""
 
     def __init__(self, session_id: str, reason: CloseReason) -> None:

@@ -33,7 +33,7 @@ class TurnsPage(Contract):
     revision: Revision
 
 
-class PageRefused(Exception):  # noqa: N818 - names what happened
+class PageRefused(Exception):
     """No page came. `status`: of the answer, 0 when there was none that can be used."""
 
     def __init__(self, status: int) -> None:

@@ -33,7 +33,7 @@ class WriteError(Exception):
     """A write that did not come about. `WriteRefused` and `Unreachable` are its kinds."""
 
 
-class WriteRefused(WriteError):  # noqa: N818 - it names what happened
+class WriteRefused(WriteError):
     """The gateway's typed answer. `code` as in the table of errors; `details` for programs."""
 
     def __init__(self, status: int, code: str, message: str, *, retryable: bool, details: JSON) -> None:
@@ -44,7 +44,7 @@ class WriteRefused(WriteError):  # noqa: N818 - it names what happened
         self.details = details
 
 
-class Unreachable(WriteError):  # noqa: N818 - it names what happened
+class Unreachable(WriteError):
     """No usable answer from `url`, however often it was asked."""
 
     def __init__(self, url: str, reason: str) -> None:

@@ -26,7 +26,7 @@ _LARGEST_INTEGER = (1 << 53) - 1  # beyond it, JSON's other readers round
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
-class BadLine(Exception):  # noqa: N818 - named by what was found
+class BadLine(Exception):
     """The line cannot be used; the text says why and quotes nothing of it."""
 
 

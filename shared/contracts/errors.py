@@ -47,7 +47,7 @@ class Failure(Contract):
         return self.code in RETRYABLE
 
 
-class RequestFailed(Exception):  # noqa: N818 - it names what happened; "Error" would add nothing
+class RequestFailed(Exception):
     """A read or command was refused or could not be answered. `failure` is the typed reason."""
 
     def __init__(self, code: ErrorCode, message: str, **details: Any) -> None:

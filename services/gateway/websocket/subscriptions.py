@@ -59,7 +59,7 @@ async def unsubscribe(connection: Connection, request: ClientMessage) -> None:
     connection.respond(request, Unsubscribed(scope_id=scope.id, session_id=scope.session_id))
 
 
-class _Refused(Exception):  # noqa: N818 - a step of this module, not an error that anyone else sees
+class _Refused(Exception):
     def __init__(self, code: SubscribeErrorCode, message: str) -> None:
         super().__init__(message)
         self.code = code

@@ -47,7 +47,7 @@ UPDATE public.task_session_messages
 """
 
 
-class _Ahead(Exception):  # noqa: N818 - an answer inside this module: wait, or give up
+class _Ahead(Exception):
     def __init__(self, length: int) -> None:
         super().__init__()
         self.length = length

@@ -43,7 +43,7 @@ _ABSENCE = (
 )
 
 
-class DeadlinePassed(Exception):  # noqa: N818 - it names what happened; nobody waits for the answer any more
+class DeadlinePassed(Exception):
     """The command was not done in time. It may have been committed all the same; the asker asks again, or gave up."""
 
 

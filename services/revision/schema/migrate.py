@@ -48,7 +48,7 @@ class SchemaError(Exception):
     """The database cannot be brought to this schema; the text says what to do."""
 
 
-class DatabaseNewer(SchemaError):  # noqa: N818 - named by what was found, as callers report it
+class DatabaseNewer(SchemaError):
     """The database was migrated by a later version of this program."""
 
     def __init__(self, database: int, program: int) -> None:
@@ -60,7 +60,7 @@ class DatabaseNewer(SchemaError):  # noqa: N818 - named by what was found, as ca
         self.program = program
 
 
-class MigrationChanged(SchemaError):  # noqa: N818 - named by what was found, as callers report it
+class MigrationChanged(SchemaError):
     """A file differs from the one that was applied under its version."""
 
     def __init__(self, version: int, name: str) -> None:
@@ -71,7 +71,7 @@ class MigrationChanged(SchemaError):  # noqa: N818 - named by what was found, as
         self.version = version
 
 
-class MigrationBlocked(SchemaError):  # noqa: N818 - named by what was found, as callers report it
+class MigrationBlocked(SchemaError):
     """The locks that a file needs stayed taken."""
 
     def __init__(self, version: int, name: str) -> None:

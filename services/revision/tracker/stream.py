@@ -53,11 +53,11 @@ _DATA: Final = struct.Struct("!cQQq")
 _KEEPALIVE: Final = struct.Struct("!cQqB")
 
 
-class StreamEnded(Exception):  # noqa: N818 - what happened, not a fault of the caller
+class StreamEnded(Exception):
     """The server closed the stream, or went silent. Names what it said."""
 
 
-class SlotBlocked(Exception):  # noqa: N818 - what happened, not a fault of the caller
+class SlotBlocked(Exception):
     """The slot could not be made in time: open transactions that have written must end first. Says which."""
 
 

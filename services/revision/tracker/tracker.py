@@ -47,7 +47,7 @@ DOUBT_SECONDS: Final = 1.0
 _log = logging.getLogger(__name__)
 
 
-class Unready(Exception):  # noqa: N818 - a state of the server, not a fault of the caller
+class Unready(Exception):
     """PostgreSQL lacks something that has to be set; the text says what."""
 
 

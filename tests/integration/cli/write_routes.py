@@ -12,7 +12,7 @@ from aiohttp import web
 Row = dict[str, Any]
 
 
-class Refused(Exception):  # noqa: N818 - it names what happened
+class Refused(Exception):
     def __init__(self, status: int, code: str, *, retryable: bool = False, **details: Any) -> None:
         super().__init__(code)
         self.status = status
