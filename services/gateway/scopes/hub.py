@@ -166,7 +166,8 @@ class Hub:
         self._positions.enter(epoch)
         if first:
             return
-        logger.warning("the epoch changed: %d followed sessions are to be read again", len(self._sessions))
+        if self._sessions:
+            logger.warning("the epoch changed; sessions to be read again: %d", len(self._sessions))
         loop = asyncio.get_running_loop()
         for session in list(self._sessions.values()):
             session.drop_waiting()

@@ -73,7 +73,7 @@ async def standing(connection: asyncpg.Connection, session_id: str) -> tuple[str
     """Epoch and present revision of a session. Raises RequestFailed `unavailable` while there is no epoch."""
     row = await connection.fetchrow(_STANDING, session_id)
     if row is None:
-        raise RequestFailed("unavailable", "the source has no epoch yet: run the migration")
+        raise RequestFailed("unavailable", "the source has no epoch; a running revision service makes one at once")
     return row["epoch"], row["revision"]
 
 
