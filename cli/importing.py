@@ -159,12 +159,16 @@ class SessionImport:
             )
             self.outcome.created += started.changed
             await self._write_message(next(remaining), turn)
+        failed: BaseException | None = None
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(AT_A_TIME):
                     group.create_task(self._write_messages(remaining, turn))
         except* (WriteError, CommandFailed) as errors:
-            raise errors.exceptions[0] from None
+            failed = errors.exceptions[0]
+        # Raised out here: inside `except*`, Python before 3.11.4 puts it into a group of its own.
+        if failed is not None:
+            raise failed
         if turn is not None:
             await self._writers.complete_turn(self._session.session_id, turn.id, completed_at=moment(turn.completed_at))
 

@@ -257,12 +257,16 @@ class _Stack:
 
 async def _all(work: Iterable[Coroutine[object, object, None]]) -> None:
     """Runs everything at once; the first `StackError` cancels the rest and is raised."""
+    failed: BaseException | None = None
     try:
         async with asyncio.TaskGroup() as group:
             for coroutine in work:
                 group.create_task(coroutine)
     except* StackError as errors:
-        raise _first(errors) from None
+        failed = _first(errors)
+    # Raised out here: inside `except*`, Python before 3.11.4 puts it into a group of its own.
+    if failed is not None:
+        raise failed
 
 
 def _first(errors: BaseExceptionGroup[StackError]) -> BaseException:
