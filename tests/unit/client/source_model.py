@@ -224,6 +224,8 @@ class World:
             commit = self.unpublished.pop(0)
             known = self.subscription
             if known is not None and commit.epoch == self.source.epoch and commit.base >= known.sent:
+                if known.held and known.held[-1].revision != commit.base:
+                    self.flush()  # a hole: what is behind it is never joined with what is before it (G5)
                 known.held.append(commit)
                 if not join:
                     self.flush()

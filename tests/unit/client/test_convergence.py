@@ -212,3 +212,18 @@ TestFaultyWorld.settings = settings(
     derandomize=False,
     suppress_health_check=[HealthCheck.too_slow],
 )
+
+
+def test_frames_on_both_sides_of_a_lost_commit_leave_apart() -> None:
+    """The gateway of the model keeps G5 as the real one does: it joins nothing across a hole."""
+    world = World().go_live()
+    world.put(message("m0", 0))
+    world.publish(join=True)
+    world.commit((("message", "m0"), None))
+    world.unpublished.clear()
+    world.commit()
+    world.publish()
+    world.deliver()
+    assert world.state.counters.gaps == 1
+    world.settle()
+    assert world.shown() == {}
