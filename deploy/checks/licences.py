@@ -19,6 +19,7 @@ ALLOWED = frozenset(
         "BSD-3-Clause",
         "ISC",
         "MIT",
+        "MIT-0",
         "MIT License",
         "MPL-2.0",
         "Mozilla Public License 2.0 (MPL 2.0)",

@@ -2,16 +2,16 @@
 
 import logging
 import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from faststream.redis import RedisBroker
 from pydantic import TypeAdapter, ValidationError
 
-from services.gateway.scopes.checks import Checks
-from services.gateway.scopes.hub import Hub
 from shared.broker.connection import BLOCK_MS, BROKER_ERRORS
 from shared.broker.guarded import Subscription, readable, undecoded
 from shared.contracts import streams
-from shared.contracts.control import AccessChanged, ControlEntry
+from shared.contracts.control import Change, ControlEntry
 from shared.contracts.errors import kinds
 
 logger = logging.getLogger(__name__)
@@ -21,15 +21,19 @@ KEEP_ENTRIES = 1000
 
 _ENTRY = TypeAdapter(ControlEntry)
 
+_ChangeT = TypeVar("_ChangeT", bound=Change)
+
+# Any: a listener takes the kind of change that it is listed under, which a mapping's type cannot say.
+_Listener = Callable[[Any], Awaitable[None]]
+
 
 class Control:
-    """This gateway's end of the control stream. Every gateway reads every entry, its own included."""
+    """This gateway's end of the control stream. Every gateway hears every entry, its own included."""
 
-    def __init__(self, broker: RedisBroker, hub: Hub, checks: Checks) -> None:
+    def __init__(self, broker: RedisBroker) -> None:
         self._broker = broker
-        self._hub = hub
-        self._checks = checks
         self._origin = secrets.token_hex(4)
+        self._listeners: dict[type, list[_Listener]] = {}
         subscriber = broker.subscriber(
             stream=Subscription(streams.CONTROL, polling_interval=BLOCK_MS),
             no_reply=True,
@@ -38,13 +42,17 @@ class Control:
         )
         subscriber(self._receive)
 
-    async def announce(self, change: AccessChanged) -> None:
+    def listen(self, kind: type[_ChangeT], listener: Callable[[_ChangeT], Awaitable[None]]) -> None:
+        """Calls `listener` with every change of this kind, one after the other. It must not raise."""
+        self._listeners.setdefault(kind, []).append(listener)
+
+    async def announce(self, change: Change) -> None:
         """Tells every gateway. Best effort: without Redis the next check finds it."""
         entry = ControlEntry(origin=self._origin, control=change)
         try:
             await self._broker.publish(entry, stream=streams.CONTROL, maxlen=KEEP_ENTRIES)
         except BROKER_ERRORS as error:
-            logger.warning("a change of access was not announced (%s); the next check finds it", type(error).__name__)
+            logger.warning("%s was not announced (%s); the next check finds it", change.kind, type(error).__name__)
 
     async def _receive(self, body: bytes) -> None:
         try:
@@ -52,5 +60,5 @@ class Control:
         except ValidationError as error:
             logger.warning("an entry of %s is passed over: %d bytes, %s", streams.CONTROL, len(body), kinds(error))
             return
-        if self._hub.follows(entry.control.session_id):
-            self._checks.at_once([entry.control.session_id])
+        for listener in self._listeners.get(type(entry.control), ()):
+            await listener(entry.control)

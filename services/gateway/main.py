@@ -8,16 +8,20 @@ from aiohttp import web
 
 from services.gateway.control import Control
 from services.gateway.http.application import build
+from services.gateway.http.keys import AUTHENTICATION, CONNECTIONS, CONTROL, HUB, READINESS, SOURCE
+from services.gateway.identity.authentication import Disabled
 from services.gateway.receipts.intake import Intake
 from services.gateway.scopes.checks import Checks
 from services.gateway.scopes.hub import Hub
 from services.gateway.source.partitions import read_partitions
 from services.gateway.source.positions import KnownPositions
 from services.gateway.source.requests import Source
+from services.gateway.websocket.registry import Connections
 from shared.broker.connection import BROKER_ERRORS, RETRY_SECONDS, connect
 from shared.broker.guarded import GroupGuard, open_broker
 from shared.broker.receipts import ReceiptReader
 from shared.broker.replies import ReplyInbox
+from shared.contracts.control import AccessChanged
 from shared.contracts.errors import RequestFailed
 from shared.origins import host_names
 from shared.process import serve_health
@@ -67,8 +71,12 @@ class Gateway:
         checks = Checks(hub, source, positions, partitions)
         receipts = self._receipts = ReceiptReader(clients[1], partitions)
         allowed = host_names(settings.allowed_hosts)
-        control = Control(broker, hub, checks)
-        application = build(source, hub, control, allowed, self.readiness)
+        control = Control(broker)
+        control.listen(AccessChanged, checks.access_changed)
+        application = build(allowed)
+        application[SOURCE], application[HUB], application[CONTROL] = source, hub, control
+        application[CONNECTIONS], application[READINESS] = Connections(), self.readiness
+        application[AUTHENTICATION] = Disabled()
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
         await runner.setup()
         try:

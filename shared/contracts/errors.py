@@ -27,9 +27,15 @@ ErrorCode = Literal[
     "conflict",
     "unavailable",
     "limit_exceeded",
+    "unauthenticated",
+    "forbidden",
+    "upstream_failure",
+    "too_large",
 ]
 
-RETRYABLE: frozenset[ErrorCode] = frozenset({"reconciliation_required", "behind", "unavailable", "limit_exceeded"})
+RETRYABLE: frozenset[ErrorCode] = frozenset(
+    {"reconciliation_required", "behind", "unavailable", "limit_exceeded", "upstream_failure"}
+)
 
 
 class Failure(Contract):

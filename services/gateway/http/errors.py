@@ -1,9 +1,11 @@
 """How errors look over HTTP."""
 
 from collections.abc import Mapping
+from typing import Any, Literal
 
 from aiohttp import web
 
+from shared.contracts.base import Contract
 from shared.contracts.errors import ErrorCode, Failure, RequestFailed
 
 STATUS: Mapping[ErrorCode, int] = {
@@ -15,9 +17,34 @@ STATUS: Mapping[ErrorCode, int] = {
     "behind": 503,
     "unavailable": 503,
     "limit_exceeded": 429,
+    "unauthenticated": 401,
+    "forbidden": 403,
+    "upstream_failure": 500,
+    "too_large": 413,
 }
 
 RETRY_AFTER_SECONDS = "1"
+
+
+class PlainError(Contract):
+    """The form of the first-party reads."""
+
+    error: str
+
+
+class TypedErrorBody(Contract):
+    """What went wrong, for people and programs. `retryable`: the same request may succeed when it is asked again."""
+
+    code: str
+    message: str
+    retryable: bool
+    details: dict[str, Any] = {}  # what a program needs to go on, such as the true length of a message
+
+
+class TypedError(Contract):
+    """The form of the writers' and the plugins' routes."""
+
+    error: TypedErrorBody
 
 
 class BadRequest(RequestFailed):
@@ -25,6 +52,15 @@ class BadRequest(RequestFailed):
 
     def __init__(self, message: str) -> None:
         super().__init__("invalid_query", message)
+
+
+Form = Literal["plain", "typed"]
+"""How a route tells an error: with a sentence alone, or with a code for programs beside it."""
+
+
+def told(failure: Failure, form: Form) -> web.Response:
+    """The failure in the form of a route."""
+    return plain(failure) if form == "plain" else typed(failure)
 
 
 def plain(failure: Failure) -> web.Response:
@@ -44,5 +80,7 @@ def typed(failure: Failure) -> web.Response:
 
 
 def _response(failure: Failure, body: object) -> web.Response:
-    headers = {"Retry-After": RETRY_AFTER_SECONDS} if failure.retryable else None
+    headers = {"Retry-After": RETRY_AFTER_SECONDS} if failure.retryable else {}
+    if failure.code == "unauthenticated":
+        headers["WWW-Authenticate"] = "Bearer"
     return web.json_response(body, status=STATUS[failure.code], headers=headers)

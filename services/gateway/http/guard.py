@@ -5,11 +5,12 @@ import logging
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from services.gateway.http.errors import BadRequest, plain
-from services.gateway.http.keys import IDENTITY
+from services.gateway.http.errors import BadRequest, plain, told
+from services.gateway.http.keys import AUTHENTICATION, CALLER, IDENTITY
 from services.gateway.http.queries import unstorable
+from services.gateway.http.routes import Access, Route
+from services.gateway.identity.caller import Caller
 from shared.contracts.errors import RequestFailed
-from shared.contracts.identity import LOCAL_USER
 from shared.origins import refusal
 
 logger = logging.getLogger(__name__)
@@ -17,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 def guarded(allowed_hosts: frozenset[str]) -> Middleware:
     """Refuses foreign hosts and origins with 403, on every method and on the WebSocket's upgrade, and queries that no
-    row can match with 400. Names the local user.
+    row can match with 400.
     """
 
     @web.middleware
@@ -27,10 +28,36 @@ def guarded(allowed_hosts: frozenset[str]) -> Middleware:
             return web.json_response({"error": reason}, status=403)
         if (name := unstorable(request)) is not None:
             raise BadRequest(f"{name.replace(chr(0), '?')[:100]} holds a NUL character, which no row can hold")
-        request[IDENTITY] = LOCAL_USER
         return await handler(request)
 
     return guard
+
+
+def admitting(route: Route) -> Handler:
+    """The route's handler for callers that may use it; its failures in the route's form.
+
+    401 where nobody is signed in, before anything else is looked at; 403 where an administrator is needed.
+    """
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        try:
+            if route.access != "public":
+                caller = request[CALLER] = await _caller(request, route.access)
+                request[IDENTITY] = caller.identity
+            return await route.handler(request)
+        except RequestFailed as failed:
+            return told(failed.failure, route.form)
+
+    return handle
+
+
+async def _caller(request: web.Request, access: Access) -> Caller:
+    caller = await request.app[AUTHENTICATION].caller(request)
+    if caller is None:
+        raise RequestFailed("unauthenticated", "authentication required")
+    if access == "administrator" and not caller.administrator:
+        raise RequestFailed("forbidden", "only an administrator may do this")
+    return caller
 
 
 @web.middleware

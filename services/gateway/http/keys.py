@@ -3,11 +3,20 @@
 from aiohttp import web
 
 from services.gateway.control import Control
+from services.gateway.identity.authentication import Authentication
+from services.gateway.identity.caller import Caller
 from services.gateway.scopes.hub import Hub
 from services.gateway.source.requests import Source
+from services.gateway.websocket.registry import Connections
 from shared.contracts.identity import Identity
+from shared.process import Readiness
 
 SOURCE = web.AppKey("source", Source)
 HUB = web.AppKey("hub", Hub)
 CONTROL = web.AppKey("control", Control)
+CONNECTIONS = web.AppKey("connections", Connections)
+READINESS: web.AppKey[Readiness] = web.AppKey("readiness")
+AUTHENTICATION: web.AppKey[Authentication] = web.AppKey("authentication")
+CALLER = web.RequestKey("caller", Caller)
 IDENTITY = web.RequestKey("identity", Identity)
+"""The caller's identity, as reads and commands carry it."""

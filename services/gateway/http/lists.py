@@ -4,8 +4,9 @@ from aiohttp import web
 
 from services.gateway.http.keys import IDENTITY, SOURCE
 from services.gateway.http.queries import text
+from services.gateway.http.routes import Answer, Json, Parameter, Route
 from shared.contracts.base import Contract
-from shared.contracts.reads import SessionList, TaskList, WorkspaceList
+from shared.contracts.reads import SessionList, SessionRow, TaskList, TaskRow, WorkspaceList, WorkspaceRow
 
 
 async def list_workspaces(request: web.Request) -> web.Response:
@@ -29,3 +30,44 @@ async def list_sessions(request: web.Request) -> web.Response:
 def _listed(name: str, rows: tuple[Contract, ...]) -> web.Response:
     body = [row.model_dump(mode="json", exclude_none=True) for row in rows]
     return web.json_response({name: body, "total": len(body)}, headers={"Cache-Control": "no-store"})
+
+
+def _list_of(name: str, row: type[Contract]) -> Json:
+    return {
+        "type": "object",
+        "required": [name, "total"],
+        "properties": {
+            name: {"type": "array", "items": row.model_json_schema()},
+            "total": {"type": "integer", "minimum": 0},
+        },
+    }
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/api/v1/workspaces",
+        list_workspaces,
+        "The workspaces that the caller may see",
+        "conversations",
+        (Answer(200, "Workspaces by name.", _list_of("workspaces", WorkspaceRow)),),
+    ),
+    Route(
+        "GET",
+        "/api/v1/tasks",
+        list_tasks,
+        "Tasks, newest first",
+        "conversations",
+        (Answer(200, "At most 500 tasks.", _list_of("tasks", TaskRow)),),
+        parameters=(Parameter("workspace_id", "Only tasks of this workspace."),),
+    ),
+    Route(
+        "GET",
+        "/api/v1/task-sessions",
+        list_sessions,
+        "Sessions, newest first",
+        "conversations",
+        (Answer(200, "At most 500 sessions.", _list_of("sessions", SessionRow)),),
+        parameters=(Parameter("task_id", "Only sessions of this task."),),
+    ),
+)

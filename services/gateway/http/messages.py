@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from services.gateway.http.errors import BadRequest
 from services.gateway.http.keys import IDENTITY, SOURCE
 from services.gateway.http.queries import text, word
+from services.gateway.http.routes import Answer, Parameter, Route, plain_errors
 from services.gateway.scopes.rows import Json, core_message, core_turn
 from shared.contracts.base import Id
 from shared.contracts.errors import RequestFailed
@@ -193,3 +194,43 @@ def _authors(request: web.Request) -> tuple[AuthorType, ...]:
 
 def _json(body: Json) -> web.Response:
     return web.Response(body=orjson.dumps(body), headers=_HEADERS)
+
+
+_MESSAGE_PARAMETERS = (
+    Parameter("limit", "Rows of the page; more than 100 counts as 100, anything but a number as none given."),
+    Parameter("before", "Id of a message: the page holds strictly older ones. At most one of before, after, around."),
+    Parameter("after", "Id of a message: the page holds strictly newer ones."),
+    Parameter("around", "Id of a message: the page is centred on it."),
+    Parameter("sort", "`asc` (the default) or `desc`."),
+    Parameter("task_id", "Only messages of this task."),
+    Parameter("author_type", "Only messages by these authors.", repeated=True),
+)
+_PAGE_ANSWERS = (Answer(200, "A page, or the whole session where no paging parameter is given."), *plain_errors(404))
+
+ROUTES = (
+    *(
+        Route(
+            "GET",
+            f"/api/v1/{kind}/{{session_id}}/messages",
+            list_messages,
+            "Messages of a session",
+            "conversations",
+            _PAGE_ANSWERS,
+            parameters=_MESSAGE_PARAMETERS,
+        )
+        for kind in ("task-sessions", "agent-sessions")
+    ),
+    Route(
+        "GET",
+        "/api/v1/task-sessions/{session_id}/turns",
+        list_turns,
+        "Turns of a session, oldest first",
+        "conversations",
+        (Answer(200, "A page, or all turns where no limit is given."), *plain_errors(404)),
+        parameters=(
+            Parameter("limit", "Rows of the page; more than 100 counts as 100."),
+            Parameter("after", "Id of a turn: the page holds strictly newer ones."),
+            Parameter("task_id", "Only turns of this task."),
+        ),
+    ),
+)

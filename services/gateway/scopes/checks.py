@@ -9,6 +9,7 @@ from services.gateway.scopes.hub import Hub
 from services.gateway.scopes.scope import Phase, Scope
 from services.gateway.source.positions import KnownPositions
 from services.gateway.source.requests import Source
+from shared.contracts.control import AccessChanged
 from shared.contracts.errors import RequestFailed
 from shared.contracts.streams import partition_of
 
@@ -63,6 +64,11 @@ class Checks:
         """Something happened to these sessions that no receipt may tell: they are checked at once."""
         self._named.update(sessions)
         self._urgent.set()
+
+    async def access_changed(self, change: AccessChanged) -> None:
+        """Another gateway, or this one, deleted a session or changed who may read it."""
+        if self._hub.follows(change.session_id):
+            self.at_once([change.session_id])
 
     async def run(self) -> None:
         """Checks until it is cancelled."""

@@ -9,13 +9,13 @@ import orjson
 from aiohttp import WSMsgType, web
 from pydantic import ValidationError
 
+from services.gateway.identity.caller import Caller
 from services.gateway.scopes.hub import Hub
 from services.gateway.scopes.scope import Scope
 from services.gateway.websocket import closes
 from services.gateway.websocket.closes import Close
 from services.gateway.websocket.outbox import Outbox, closing_frame
 from shared.contracts.base import Contract
-from shared.contracts.identity import Identity
 from shared.contracts.wire import ClientMessage, RequestError, RequestErrorCode
 
 logger = logging.getLogger(__name__)
@@ -39,8 +39,8 @@ Action = Callable[["Connection", ClientMessage], Awaitable[None]]
 class Connection:
     """A connected client. Replies come in the order in which requests could be answered, not the one they came in."""
 
-    def __init__(self, identity: Identity, hub: Hub, actions: Mapping[str, Action]) -> None:
-        self.identity = identity
+    def __init__(self, caller: Caller, hub: Hub, actions: Mapping[str, Action]) -> None:
+        self.caller = caller
         self.hub = hub
         self.scopes: dict[str, Scope] = {}
         self._actions = actions

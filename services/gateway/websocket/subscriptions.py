@@ -78,7 +78,7 @@ def _scope(connection: Connection, request: ClientMessage) -> Scope:
     if len(connection.scopes) >= MAX_SCOPES:
         raise _Refused("limit_exceeded", f"a connection may have {MAX_SCOPES} scopes")
     view = View(wanted.session_id, wanted.task_id, frozenset(wanted.authors))
-    scope = Scope(id=wanted.scope_id, view=view, identity=connection.identity, consumer=connection)
+    scope = Scope(id=wanted.scope_id, view=view, identity=connection.caller.identity, consumer=connection)
     connection.scopes[scope.id] = scope
     return scope
 

@@ -64,4 +64,4 @@ def test_the_whole_is_named_where_no_field_is_to_blame() -> None:
 def test_what_may_be_asked_again() -> None:
     assert RequestFailed("behind", "x").failure.retryable
     assert not Failure(code="not_found", message="x").retryable
-    assert {"reconciliation_required", "behind", "unavailable", "limit_exceeded"} == RETRYABLE
+    assert {"reconciliation_required", "behind", "unavailable", "limit_exceeded", "upstream_failure"} == RETRYABLE

@@ -1,0 +1,100 @@
+"""What a route is. The application and the OpenAPI document are both made from these, so neither can lack one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from aiohttp.typedefs import Handler
+from pydantic import BaseModel
+
+from services.gateway.http.errors import Form, PlainError, TypedError
+
+Json = dict[str, Any]
+"""A JSON schema, or a part of one."""
+
+Access = Literal["public", "user", "administrator"]
+"""Who may call a route. `user`: whoever is signed in; in mode `disabled`, everybody who passes the origin rules."""
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A value outside of the body. Those of the path need not be listed unless there is something to say of them.
+
+    `repeated`: may be given several times.
+    """
+
+    name: str
+    description: str
+    place: Literal["query", "path", "header"] = "query"
+    schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
+    required: bool = False
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A status that a route can answer with.
+
+    `body`: the model of a JSON body, a JSON schema, or `None` where there is no JSON body. `headers`: name to meaning.
+    """
+
+    status: int
+    description: str
+    body: type[BaseModel] | Json | None = None
+    media_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One method of one path, with everything that a client may need to know of it.
+
+    `body`: the model or schema of the JSON body; `None`: no body is read. `form`: how it tells errors; the handler
+    raises RequestFailed and need not care. The errors that every route can answer with (400, 401, 403, 413, 500, 503)
+    are not listed in `answers`.
+    """
+
+    method: Method
+    path: str
+    handler: Handler
+    summary: str
+    tag: str
+    answers: tuple[Answer, ...]
+    access: Access = "user"
+    form: Form = "plain"
+    parameters: tuple[Parameter, ...] = ()
+    body: type[BaseModel] | Json | None = None
+    body_required: bool = True
+    body_media_type: str = "application/json"
+
+
+def plain_errors(*statuses: int) -> tuple[Answer, ...]:
+    """Answers in the form of the first-party reads: `{"error": "<sentence>"}`."""
+    return tuple(Answer(status, _MEANINGS[status], PlainError, headers=_headers(status)) for status in statuses)
+
+
+def typed_errors(*statuses: int) -> tuple[Answer, ...]:
+    """Answers in the form of writers and plugin routes: code, sentence, whether to ask again."""
+    return tuple(Answer(status, _MEANINGS[status], TypedError, headers=_headers(status)) for status in statuses)
+
+
+_MEANINGS: Mapping[int, str] = {
+    400: "The request cannot be used as given; the sentence says what to correct.",
+    401: "Nobody is signed in, or the credential has ended.",
+    403: "Not from this host or origin, or not with these rights.",
+    404: "There is no such thing, or it is not the caller's to see.",
+    409: "It stands otherwise than the request expects.",
+    413: "The body is too large.",
+    415: "The body is of a kind that is not read here.",
+    429: "Too much at once; ask again later.",
+    500: "The request failed; it was logged.",
+    503: "Database or broker did not answer in time; ask again.",
+}
+
+
+def _headers(status: int) -> Mapping[str, str]:
+    if status in {429, 503}:
+        return {"Retry-After": "Seconds to wait before asking again."}
+    return {"WWW-Authenticate": "`Bearer`."} if status == 401 else {}

@@ -1,0 +1,39 @@
+"""The upgrade to the WebSocket."""
+
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from services.gateway.http.keys import CALLER, CONNECTIONS, HUB
+from services.gateway.http.routes import Answer, Route
+from services.gateway.websocket import subscriptions
+from services.gateway.websocket.connection import Action, Connection
+from shared.contracts.wire import SUBSCRIBE, UNSUBSCRIBE
+
+ACTIONS: Mapping[str, Action] = {SUBSCRIBE: subscriptions.subscribe, UNSUBSCRIBE: subscriptions.unsubscribe}
+
+
+async def socket(request: web.Request) -> web.WebSocketResponse:
+    """Serves one connection until either side closes it."""
+    connections = request.app[CONNECTIONS]
+    connection = Connection(request[CALLER], request.app[HUB], ACTIONS)
+    connections.add(connection)
+    try:
+        return await connection.serve(request)
+    finally:
+        connections.discard(connection)
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/ws",
+        socket,
+        "The WebSocket (docs/protocol.md)",
+        "live",
+        (
+            Answer(101, "The connection is a WebSocket now.", media_type=""),
+            Answer(400, "The request asks for no WebSocket.", media_type="application/json"),
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Who is asking: accounts, credentials, and what ends them."""
