@@ -4,11 +4,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+import asyncpg
 from aiohttp import web
 
 from services.gateway.control import Control
 from services.gateway.http.application import build
-from services.gateway.http.keys import AUTHENTICATION, CONNECTIONS, CONTROL, HUB, READINESS, SOURCE
+from services.gateway.http.keys import AUTHENTICATION, CONNECTIONS, CONTROL, DATABASE, HUB, READINESS, SOURCE
 from services.gateway.identity.authentication import Disabled
 from services.gateway.receipts.intake import Intake
 from services.gateway.scopes.checks import Checks
@@ -23,6 +24,7 @@ from shared.broker.receipts import ReceiptReader
 from shared.broker.replies import ReplyInbox
 from shared.contracts.control import AccessChanged
 from shared.contracts.errors import RequestFailed
+from shared.database import open_pool
 from shared.origins import host_names
 from shared.process import serve_health
 from shared.settings import Settings
@@ -56,11 +58,16 @@ class Gateway:
         """Serves until it is cancelled."""
         health = await serve_health(self._settings, self.readiness)
         try:
-            await self._serve(await read_partitions(self._settings.database_url))
+            partitions = await read_partitions(self._settings.database_url)
+            database = await open_pool(self._settings.database_url, self._settings.database_pool, "gateway")
+            try:
+                await self._serve(partitions, database)
+            finally:
+                await database.close()
         finally:
             await health.cleanup()
 
-    async def _serve(self, partitions: int) -> None:
+    async def _serve(self, partitions: int, database: asyncpg.Pool) -> None:
         settings = self._settings
         broker = open_broker(settings.redis_url)
         clients = [connect(settings.redis_url) for _ in range(2)]
@@ -75,6 +82,7 @@ class Gateway:
         control.listen(AccessChanged, checks.access_changed)
         application = build(allowed)
         application[SOURCE], application[HUB], application[CONTROL] = source, hub, control
+        application[DATABASE] = database
         application[CONNECTIONS], application[READINESS] = Connections(), self.readiness
         application[AUTHENTICATION] = Disabled()
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)

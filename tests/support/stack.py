@@ -109,8 +109,8 @@ class Stack:
         self.redis: Redis = Redis.from_url(redis_url, protocol=2)
         self._settings = settings
         self._ports = Ports()
-        self._listening: dict[Name, tuple[int, int]] = {}
-        self._running: dict[Name, _Running] = {}
+        self._listening: dict[str, tuple[int, int]] = {}
+        self._running: dict[str, _Running] = {}
         self._clients: list[SocketClient] = []
         self.room = True
         """Whether the database has a schema and gets a workspace with two tasks."""
@@ -148,11 +148,12 @@ class Stack:
         await self.ready("gateway")
         return self
 
-    async def start(self, name: Name, *, process: bool = False) -> None:
-        """Starts a service, on the ports that it had when it ran before."""
+    async def start(self, service: Name, *, name: str | None = None, process: bool = False) -> None:
+        """Starts a service, on the ports that it had when it ran before. `name` tells a further replica apart."""
+        name = name or service
         port, metrics = self._listening.setdefault(name, (self._ports.private(), self._ports.private()))
         if process:
-            self._running[name] = _Process(await self._launch(name, port, metrics))
+            self._running[name] = _Process(await self._launch(service, port, metrics))
             return
         settings = Settings(
             database_url=SecretStr(self.database_url),
@@ -161,17 +162,17 @@ class Stack:
             metrics_port=metrics,
             **self._settings,  # type: ignore[arg-type] # pydantic checks them
         )
-        self._running[name] = _Task(SERVE[name](settings))
+        self._running[name] = _Task(SERVE[service](settings))
 
-    async def stop(self, name: Name) -> None:
+    async def stop(self, name: str) -> None:
         """Stops a service in order."""
         await self._running.pop(name).stop()
 
-    async def kill(self, name: Name) -> None:
+    async def kill(self, name: str) -> None:
         """Kills a service that runs as a process."""
         await self._running.pop(name).kill()
 
-    async def status(self, name: Name) -> tuple[int, dict[str, object]]:
+    async def status(self, name: str) -> tuple[int, dict[str, object]]:
         """What `/ready` of a service answers; 0 while nothing listens."""
         _, metrics = self._listening[name]
         if name in self._running:
@@ -182,7 +183,7 @@ class Stack:
         except aiohttp.ClientConnectionError:
             return 0, {}
 
-    async def ready(self, name: Name) -> None:
+    async def ready(self, name: str) -> None:
         """Waits until a service says that it can serve."""
         await eventually(lambda: self.status(name), lambda found: found[0] == 200)
 
@@ -198,19 +199,32 @@ class Stack:
     @property
     def url(self) -> str:
         """Address of the gateway."""
-        return f"http://127.0.0.1:{self._listening['gateway'][0]}"
+        return self.url_of("gateway")
 
-    async def connect(self, **options: object) -> SocketClient:
-        """A WebSocket client of the gateway."""
-        client = await SocketClient.open(self.http, self.url + "/ws")
+    def url_of(self, name: str) -> str:
+        """Address of one of several gateways."""
+        return f"http://127.0.0.1:{self._listening[name][0]}"
+
+    async def connect(
+        self, gateway: str = "gateway", query: str = "", *, headers: Mapping[str, str] | None = None
+    ) -> SocketClient:
+        """A WebSocket client of a gateway. `query`: of its URL, with the question mark."""
+        client = await SocketClient.open(self.http, f"{self.url_of(gateway)}/ws{query}", headers=headers)
         self._clients.append(client)
         return client
 
     async def call(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **more: object
+        self,
+        method: str,
+        path: str,
+        *,
+        gateway: str = "gateway",
+        headers: Mapping[str, str] | None = None,
+        **more: object,
     ) -> tuple[int, dict[str, object]]:
         """Status and JSON body of one request. Every answer of the gateway is JSON."""
-        async with self.http.request(method, self.url + path, headers=headers, **more) as answer:  # type: ignore[arg-type] # aiohttp's own options
+        url = self.url_of(gateway) + path
+        async with self.http.request(method, url, headers=headers, **more) as answer:  # type: ignore[arg-type] # aiohttp's own options
             assert answer.content_type == "application/json", await answer.text()
             body = await answer.json()
             assert isinstance(body, dict)

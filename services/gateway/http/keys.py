@@ -1,5 +1,6 @@
 """What handlers find on the application and the request."""
 
+import asyncpg
 from aiohttp import web
 
 from services.gateway.control import Control
@@ -15,6 +16,8 @@ SOURCE = web.AppKey("source", Source)
 HUB = web.AppKey("hub", Hub)
 CONTROL = web.AppKey("control", Control)
 CONNECTIONS = web.AppKey("connections", Connections)
+DATABASE = web.AppKey("database", asyncpg.Pool)
+"""The gateway's own tables (schema `gateway`); it queries nothing else."""
 READINESS: web.AppKey[Readiness] = web.AppKey("readiness")
 AUTHENTICATION: web.AppKey[Authentication] = web.AppKey("authentication")
 CALLER = web.RequestKey("caller", Caller)
