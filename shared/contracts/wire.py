@@ -16,6 +16,21 @@ UNSUBSCRIBE = "session.conversation.unsubscribe"
 CHANGED = "session.conversation.changed"
 SESSION_REMOVED = "session.removed"
 
+MESSAGE_LIST = "message.list"
+MESSAGE_SEARCH = "message.search"
+MESSAGE_ADD = "message.add"
+
+SESSION_SUBSCRIBE = "session.subscribe"
+SESSION_UNSUBSCRIBE = "session.unsubscribe"
+SESSION_FOCUS = "session.focus"
+SESSION_UNFOCUS = "session.unfocus"
+
+MESSAGE_ADDED = "session.message.added"
+MESSAGE_UPDATED = "session.message.updated"
+MESSAGE_DELETED = "session.message.deleted"
+TURN_STARTED = "session.turn.started"
+TURN_COMPLETED = "session.turn.completed"
+
 Revision = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]*)$")]
 """A revision as clients see it: a decimal string, since JavaScript numbers lose precision above 2^53."""
 

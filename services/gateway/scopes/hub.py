@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from services.gateway.scopes import frames
+from services.gateway.scopes.deliveries import Deliveries
 from services.gateway.scopes.scope import Consumer, Phase, Scope
 from services.gateway.scopes.session import SessionScopes
 from services.gateway.source.positions import KnownPositions
@@ -43,6 +44,7 @@ class Hub:
         self._inquiry: asyncio.Task[None] | None = None
         self._suspicious = False
         self._learning = asyncio.Lock()
+        self.deliveries = Deliveries()
         self.epoch: str | None = None
         """The epoch of the primary, as last read from there (R4); `None` until it was read once."""
 
@@ -57,7 +59,7 @@ class Hub:
 
     def follows(self, session_id: str) -> bool:
         """Whether anyone here follows the session; entries of others are passed over unparsed."""
-        return session_id in self._sessions
+        return session_id in self._sessions or session_id in self.deliveries
 
     async def open(self, scope: Scope, reply: Callable[[str, int], None]) -> None:
         """Opens a scope (G1): registers it, reads its revision, replies, and only then tells it what is above.
@@ -101,12 +103,14 @@ class Hub:
             self.suspect()
             return
         session = self._sessions.get(receipt.session_id)
-        if session is None:
-            return
         if isinstance(receipt, ChangeReceipt):
             self._positions.note(receipt.session_id, receipt.epoch, receipt.revision)
-            session.change(receipt, asyncio.get_running_loop().time())
-        else:
+            if session is not None:
+                session.change(receipt, asyncio.get_running_loop().time())
+            if receipt.session_id in self.deliveries:
+                self.flush(receipt.session_id)
+                self.deliveries.note(receipt.session_id, receipt.base_revision, receipt.revision)
+        elif session is not None:
             self._removed(session, receipt)
 
     def reset(self, scopes: Iterable[Scope]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from services.gateway.scopes import frames
 from services.gateway.scopes.joining import Pace, above, join
 from services.gateway.scopes.projection import Projection, View, project
+from services.gateway.scopes.pushes import PushView, push
 from services.gateway.scopes.scope import Phase, Scope
 from shared.contracts.receipts import ChangeReceipt
 
@@ -67,12 +68,18 @@ class SessionScopes:
                 if scope.phase is Phase.OPENING:
                     scope.hold(receipt)
             live = [scope for scope in scopes if scope.phase is Phase.LIVE]
-            if live:
+            if live and isinstance(view, PushView):
+                push(live, receipt)
+            elif live:
                 self._tell_live(view, live, project(receipt, view), now)
 
     def tell(self, scope: Scope, receipt: ChangeReceipt) -> None:
         """Tells a scope that has just opened what was held for it."""
-        if receipt.epoch == scope.epoch:
+        if receipt.epoch != scope.epoch:
+            return
+        if isinstance(scope.view, PushView):
+            push([scope], receipt)
+        else:
             change = project(receipt, scope.view)
             scope.tell(change, frames.change(self.session_id, scope.epoch, change))
 
