@@ -1,17 +1,16 @@
 """The command `kandev-conversation`: what it offers, and how every part of it ends."""
 
 import errno
-import importlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 import click
 
 from cli.errors import CANNOT, CommandFailed
+from cli.lazy import Entry, LazyGroup
 
 INTERRUPTED = 130
 """Exit code after ctrl-c, as shells use it."""
@@ -20,15 +19,6 @@ UNREAD = 1
 """Exit code when the reader of the output went away."""
 
 _OF_OUTPUT = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A subcommand by name: it is imported when it is used, so that the others start quickly and without it."""
-
-    module: str
-    attribute: str
-    help: str
 
 
 COMMANDS: Mapping[str, Entry] = MappingProxyType(
@@ -41,6 +31,7 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "verify": Entry("cli.verify", "verify", "Check that what followers see equals the source."),
         "doctor": Entry("cli.doctor", "doctor", "Find what is wrong, and say what to do."),
         "settings": Entry("cli.settings", "settings", "List every setting with its value and meaning."),
+        "plugin": Entry("cli.plugin", "plugin", "Pack and check plugins."),
         "migrate": Entry("cli.migrate", "migrate", "Bring the database to this version's schema."),
         "psql": Entry("cli.psql", "psql", "Open psql on the database."),
         "run": Entry("cli.run", "run", "Run one service: revision, reader or gateway."),
@@ -48,34 +39,7 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
 )
 
 
-class _Commands(click.Group):
-    """The group; subcommands are imported one by one."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        entry = COMMANDS.get(cmd_name)
-        if entry is None:
-            return None
-        command = getattr(importlib.import_module(entry.module), entry.attribute)
-        if not isinstance(command, click.Command):
-            raise TypeError(f"{entry.module}.{entry.attribute} is not a command")
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(f"There is no command {args[0]!r}. Commands: {', '.join(COMMANDS)}.")
-        return super().resolve_command(ctx, args)
-
-
-@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=LazyGroup, entries=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="kandev-conversation")
 def kandev_conversation() -> None:
     """Agent conversations in PostgreSQL, followable live and correct.
