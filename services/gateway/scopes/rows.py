@@ -1,9 +1,11 @@
-"""Rows as first-party clients may see them (pure). Nothing else turns a source row into what leaves the gateway."""
+"""Rows as first-party clients and plugins may see them (pure). Nothing else turns a source row into what leaves the
+gateway.
+"""
 
 from typing import Any
 
 from shared.contracts.rows import MessageRow, TurnRow
-from shared.sanitizer import has_system_content, strip_system_content
+from shared.sanitizer import has_system_content, public_content, strip_system_content
 
 Json = dict[str, Any]
 
@@ -50,6 +52,47 @@ def core_turn(row: TurnRow) -> Json:
             "updated_at": row.updated_at,
         }
     )
+
+
+def plugin_message(row: MessageRow) -> Json:
+    """A `PluginMessage` as JSON: of the metadata, the sending task alone; of the content, nothing of a system block,
+    finished or not.
+    """
+    shown = _present(
+        {
+            "id": row.id,
+            "sessionId": row.session_id,
+            "turnId": row.turn_id or None,
+            "authorType": row.author_type,
+            "type": row.type or "message",
+            "content": public_content(row.content),
+            "createdAt": row.created_at,
+            "updatedAt": row.updated_at,
+            "promptIndex": row.prompt_seq if row.author_type == "user" and row.prompt_seq > 0 else None,
+            "senderTaskId": _sender_task(row),
+        }
+    )
+    return {**shown, "taskId": row.task_id or None}
+
+
+def plugin_turn(row: TurnRow) -> Json:
+    """A `PluginTurn` as JSON."""
+    shown = _present(
+        {
+            "id": row.id,
+            "sessionId": row.session_id,
+            "startedAt": row.started_at,
+            "completedAt": row.completed_at,
+            "updatedAt": row.updated_at,
+        }
+    )
+    return {**shown, "taskId": row.task_id or None}
+
+
+def _sender_task(row: MessageRow) -> str | None:
+    """The task whose agent sent a prompt. Metadata is its writer's: anything but a name is none."""
+    sender = (row.metadata or {}).get("sender_task_id")
+    return sender or None if isinstance(sender, str) else None
 
 
 def _present(fields: Json) -> Json:
