@@ -1,22 +1,17 @@
 """Takes system blocks out of message content. What is inside a block was written for the agent, never for a reader."""
 
-from io import StringIO
-
 OPENING = "<kandev-system>"
 CLOSING = "</kandev-system>"
 
 TELLING_PREFIX = "<kandev-"
 """The least of an opening tag that is taken for one at the end of a text that may still grow."""
 
-_SEAM = len(OPENING) - 1
-
 
 def strip_system_content(content: str) -> str:
     """Removes every shortest span from an opening tag to the next closing tag, with the whitespace behind it; then
     trims the result.
 
-    An opening tag that is not closed stays, and so does a closing tag on its own. No complete block is left: also a tag
-    that comes together only where a block was taken out opens one.
+    An opening tag that is not closed stays, and so does a closing tag on its own.
     """
     return _without_blocks(content).strip()
 
@@ -39,37 +34,17 @@ def has_system_content(content: str) -> bool:
 
 
 def _without_blocks(content: str) -> str:
-    """The content without complete blocks, untrimmed. One walk, whatever the content: every block moves it on."""
-    if OPENING not in content:
-        return content
-    kept = StringIO()
+    """The content without complete blocks, once over it: what becomes a tag when a block is gone was text."""
+    kept: list[str] = []
     position = 0
-    while True:
-        # An opening tag may begin before a block that was just taken out and end behind it.
-        before = _tail(kept)
-        joined = (before + content[position : position + _SEAM]).find(OPENING)
-        if joined >= 0:
-            start, inside = position, position + joined + len(OPENING) - len(before)
-        else:
-            start = content.find(OPENING, position)
-            inside = start + len(OPENING)
-        end = content.find(CLOSING, inside) if start >= 0 else -1
+    while (start := content.find(OPENING, position)) >= 0:
+        end = content.find(CLOSING, start + len(OPENING))
         if end < 0:
-            kept.write(content[position:])
-            return kept.getvalue()
-        if joined >= 0:
-            kept.seek(kept.tell() - len(before) + joined)
-            kept.truncate()
-        else:
-            kept.write(content[position:start])
+            break
+        kept.append(content[position:start])
         position = _after_whitespace(content, end + len(CLOSING))
-
-
-def _tail(kept: StringIO) -> str:
-    """The last characters that could begin a tag; the place to write at is the end again."""
-    end = kept.tell()
-    kept.seek(max(0, end - _SEAM))
-    return kept.read()
+    kept.append(content[position:])
+    return "".join(kept)
 
 
 def _without_begun_tag(text: str) -> str:
