@@ -2,9 +2,9 @@
 
 from aiohttp import web
 
-from services.gateway.http import lists, messages, socket, system, writers
+from services.gateway.http import lists, messages, openapi, socket, system, writers
 from services.gateway.http.guard import admitting, answering, guarded
-from services.gateway.http.keys import CONNECTIONS
+from services.gateway.http.keys import CONNECTIONS, DOCUMENT, FORMS
 from services.gateway.http.routes import Route
 
 MAX_BODY_BYTES = 32 << 20
@@ -12,6 +12,7 @@ MAX_BODY_BYTES = 32 << 20
 
 ROUTES: tuple[Route, ...] = (
     *system.ROUTES,
+    *openapi.ROUTES,
     *socket.ROUTES,
     *lists.ROUTES,
     *messages.ROUTES,
@@ -24,9 +25,17 @@ def build(allowed_hosts: frozenset[str]) -> web.Application:
     """The application of one gateway process, without the parts under `keys`: whoever calls this puts them there."""
     application = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[answering, guarded(allowed_hosts)])
     application.on_shutdown.append(_close_connections)
-    for route in ROUTES:
-        application.router.add_route(route.method, route.path, admitting(route))
+    application.on_response_prepare.append(_keep_from_caches)
+    application[FORMS] = {
+        application.router.add_route(route.method, route.path, admitting(route)): route.form for route in ROUTES
+    }
+    application[DOCUMENT] = openapi.rendered(ROUTES)
     return application
+
+
+async def _keep_from_caches(_: web.Request, response: web.StreamResponse) -> None:
+    """What a caller may see, errors included, is nobody else's; a route whose answers may be kept says so."""
+    response.headers.setdefault("Cache-Control", "no-store")
 
 
 async def _close_connections(application: web.Application) -> None:

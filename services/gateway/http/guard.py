@@ -5,12 +5,12 @@ import logging
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from services.gateway.http.errors import BadRequest, plain, told
-from services.gateway.http.keys import AUTHENTICATION, CALLER, IDENTITY
+from services.gateway.http.errors import BadRequest, told
+from services.gateway.http.keys import AUTHENTICATION, CALLER, FORMS, IDENTITY
 from services.gateway.http.queries import unstorable
 from services.gateway.http.routes import Access, Route
 from services.gateway.identity.caller import Caller
-from shared.contracts.errors import RequestFailed
+from shared.contracts.errors import Failure, RequestFailed
 from shared.origins import refusal
 
 logger = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ def guarded(allowed_hosts: frozenset[str]) -> Middleware:
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         reason = refusal(request.headers.get("Host"), request.headers.get("Origin"), allowed_hosts)
         if reason is not None:
-            return web.json_response({"error": reason}, status=403)
+            raise RequestFailed("forbidden", reason)
         if (name := unstorable(request)) is not None:
             raise BadRequest(f"{name.replace(chr(0), '?')[:100]} holds a NUL character, which no row can hold")
         return await handler(request)
@@ -62,13 +62,14 @@ async def _caller(request: web.Request, access: Access) -> Caller:
 
 @web.middleware
 async def answering(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turns errors that no handler has turned into JSON; nothing answers in HTML."""
+    """Turns errors that no handler has turned into JSON, in the form of the route; nothing answers in HTML."""
+    form = request.app[FORMS].get(request.match_info.route, "plain")
     try:
         return await handler(request)
     except RequestFailed as failed:
-        return plain(failed.failure)
+        return told(failed.failure, form)
     except web.HTTPRequestEntityTooLarge:
-        return web.json_response({"error": "the body is too large"}, status=413)
+        return told(Failure(code="too_large", message="the body is too large"), form)
     except web.HTTPException as refused:
         if refused.status < 400:
             raise
@@ -76,4 +77,4 @@ async def answering(request: web.Request, handler: Handler) -> web.StreamRespons
         return web.json_response({"error": refused.reason.lower()}, status=refused.status, headers=headers)
     except Exception:
         logger.exception("%s %s failed", request.method, request.match_info.route.resource)
-        return web.json_response({"error": "the request failed; it was logged"}, status=500)
+        return told(Failure(code="upstream_failure", message="the request failed; it was logged"), form)

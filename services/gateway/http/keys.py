@@ -1,9 +1,12 @@
 """What handlers find on the application and the request."""
 
+from collections.abc import Mapping
+
 import asyncpg
 from aiohttp import web
 
 from services.gateway.control import Control
+from services.gateway.http.errors import Form
 from services.gateway.identity.authentication import Authentication
 from services.gateway.identity.caller import Caller
 from services.gateway.scopes.hub import Hub
@@ -18,6 +21,10 @@ CONTROL = web.AppKey("control", Control)
 CONNECTIONS = web.AppKey("connections", Connections)
 DATABASE = web.AppKey("database", asyncpg.Pool)
 """The gateway's own tables (schema `gateway`); it queries nothing else."""
+FORMS: web.AppKey[Mapping[web.AbstractRoute, Form]] = web.AppKey("forms")
+"""How each route tells errors."""
+DOCUMENT = web.AppKey("document", bytes)
+"""The OpenAPI document."""
 READINESS: web.AppKey[Readiness] = web.AppKey("readiness")
 AUTHENTICATION: web.AppKey[Authentication] = web.AppKey("authentication")
 CALLER = web.RequestKey("caller", Caller)

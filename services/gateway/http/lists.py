@@ -4,7 +4,7 @@ from aiohttp import web
 
 from services.gateway.http.keys import IDENTITY, SOURCE
 from services.gateway.http.queries import text
-from services.gateway.http.routes import Answer, Json, Parameter, Route
+from services.gateway.http.routes import Answer, Json, Parameter, Route, sparse
 from shared.contracts.base import Contract
 from shared.contracts.reads import SessionList, SessionRow, TaskList, TaskRow, WorkspaceList, WorkspaceRow
 
@@ -37,9 +37,10 @@ def _list_of(name: str, row: type[Contract]) -> Json:
         "type": "object",
         "required": [name, "total"],
         "properties": {
-            name: {"type": "array", "items": row.model_json_schema()},
+            name: {"type": "array", "items": {"$ref": f"#/$defs/{row.__name__}"}},
             "total": {"type": "integer", "minimum": 0},
         },
+        "$defs": {row.__name__: sparse(row)},
     }
 
 

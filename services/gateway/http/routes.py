@@ -22,7 +22,7 @@ Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 class Parameter:
     """A value outside of the body. Those of the path need not be listed unless there is something to say of them.
 
-    `repeated`: may be given several times.
+    `repeated`: may be given several times, each time with another value.
     """
 
     name: str
@@ -37,7 +37,9 @@ class Parameter:
 class Answer:
     """A status that a route can answer with.
 
-    `body`: the model of a JSON body, a JSON schema, or `None` where there is no JSON body. `headers`: name to meaning.
+    `body`: the model of a JSON body, a JSON schema, or `None` where there is no JSON body: then there is none at all,
+    unless `media_type` says what it is instead. `headers`: name to meaning, of those that always come.
+    `occasional_headers`: of those that may come. `Cache-Control` is `no-store` wherever neither names it.
     """
 
     status: int
@@ -45,6 +47,7 @@ class Answer:
     body: type[BaseModel] | Json | None = None
     media_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
+    occasional_headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class Route:
 
     `body`: the model or schema of the JSON body; `None`: no body is read. `form`: how it tells errors; the handler
     raises RequestFailed and need not care. The errors that every route can answer with (400, 401, 403, 413, 500, 503)
-    are not listed in `answers`.
+    are not listed in `answers`, except where they look otherwise than elsewhere.
     """
 
     method: Method
@@ -72,13 +75,30 @@ class Route:
 
 def plain_errors(*statuses: int) -> tuple[Answer, ...]:
     """Answers in the form of the first-party reads: `{"error": "<sentence>"}`."""
-    return tuple(Answer(status, _MEANINGS[status], PlainError, headers=_headers(status)) for status in statuses)
+    return tuple(_error(status, PlainError) for status in statuses)
 
 
 def typed_errors(*statuses: int) -> tuple[Answer, ...]:
     """Answers in the form of writers and plugin routes: code, sentence, whether to ask again."""
-    return tuple(Answer(status, _MEANINGS[status], TypedError, headers=_headers(status)) for status in statuses)
+    return tuple(_error(status, TypedError) for status in statuses)
 
+
+def sparse(model: type[BaseModel]) -> Json:
+    """The schema of a model's JSON where fields without a value are left out instead of being null."""
+    schema = model.model_json_schema()
+    for each in (schema, *schema.get("$defs", {}).values()):
+        properties: Json = each.get("properties", {})
+        nullable = {name for name, field_schema in properties.items() if _NULL in field_schema.get("anyOf", ())}
+        for name in nullable:
+            kept = [choice for choice in properties[name].pop("anyOf") if choice != _NULL]
+            properties[name] |= kept[0] if len(kept) == 1 else {"anyOf": kept}
+            properties[name].pop("default", None)
+        if "required" in each:
+            each["required"] = [name for name in each["required"] if name not in nullable]
+    return schema
+
+
+_NULL: Json = {"type": "null"}
 
 _MEANINGS: Mapping[int, str] = {
     400: "The request cannot be used as given; the sentence says what to correct.",
@@ -93,8 +113,19 @@ _MEANINGS: Mapping[int, str] = {
     503: "Database or broker did not answer in time; ask again.",
 }
 
+_RETRY_AFTER = {"Retry-After": "Seconds to wait before asking again."}
 
-def _headers(status: int) -> Mapping[str, str]:
+
+def _error(status: int, form: type[BaseModel]) -> Answer:
+    headers: Mapping[str, str] = {}
     if status in {429, 503}:
-        return {"Retry-After": "Seconds to wait before asking again."}
-    return {"WWW-Authenticate": "`Bearer`."} if status == 401 else {}
+        headers = _RETRY_AFTER
+    elif status == 401:
+        headers = {"WWW-Authenticate": "`Bearer`."}
+    return Answer(
+        status,
+        _MEANINGS[status],
+        form,
+        headers=headers,
+        occasional_headers=_RETRY_AFTER if status in {409, 500} else {},
+    )

@@ -11,7 +11,21 @@ from pydantic import ValidationError
 from services.gateway.http.errors import BadRequest
 from services.gateway.http.keys import CONTROL, IDENTITY, SOURCE
 from services.gateway.http.routes import Answer, Json, Method, Route, typed_errors
-from shared.contracts.commands import COMMAND, DeleteSession
+from shared.contracts.base import Contract
+from shared.contracts.commands import (
+    COMMAND,
+    AppendMessage,
+    CompleteTurn,
+    CreateMessage,
+    CreateSession,
+    CreateTask,
+    CreateWorkspace,
+    DeleteMessage,
+    DeleteSession,
+    DeleteTask,
+    StartTurn,
+    UpdateMessage,
+)
 from shared.contracts.control import AccessChanged
 from shared.contracts.errors import problem
 
@@ -70,28 +84,61 @@ _RECEIPT: Json = {
     },
 }
 _SESSION = "/api/v1/task-sessions/{session_id}"
+_MESSAGE = _SESSION + "/messages/{message_id}"
+_GUARDED: Json = {
+    "anyOf": [
+        {"required": ["expected_updated_at"], "properties": {"expected_updated_at": {"type": "string"}}},
+        {"required": ["expected_revision"], "properties": {"expected_revision": {"type": "integer"}}},
+    ]
+}
+"""An update says what it expects."""
+
+
+def _body(command: type[Contract], path: str, id_field: str | None) -> Json:
+    """The command's schema without what the path says, and with `id` for the id of what is created."""
+    schema = command.model_json_schema()
+    names = {
+        name: "id" if name == id_field else name
+        for name in schema["properties"]
+        if name != "kind" and f"{{{name}}}" not in path
+    }
+    required = [names[name] for name in schema.get("required", ()) if name in names]
+    return {
+        **schema,
+        "properties": {given: schema["properties"][name] for name, given in names.items()},
+        "required": required,
+        **(_GUARDED if command is UpdateMessage else {}),
+    }
 
 
 def _route(
-    method: Method, path: str, kind: str, summary: str, id_field: str | None = None, *, body: bool = True
+    method: Method, path: str, command: type[Contract], summary: str, id_field: str | None = None, *, body: bool = True
 ) -> Route:
-    answers = (Answer(200, "Committed; what the commit did.", _RECEIPT), *typed_errors(404, 409, 429))
-    schema: Json | None = {"type": "object"} if body else None
+    kind: str = command.model_fields["kind"].default
+    schema = _body(command, path, id_field) if body else None
     return Route(
-        method, path, writer(kind, id_field, body=body), summary, "writers", answers, form="typed", body=schema
+        method,
+        path,
+        writer(kind, id_field, body=body),
+        summary,
+        "writers",
+        (Answer(200, "Committed; what the commit did.", _RECEIPT), *typed_errors(404, 409, 429)),
+        form="typed",
+        body=schema,
+        body_required=bool(schema and schema["required"]),
     )
 
 
 ROUTES = (
-    _route("POST", "/api/v1/workspaces", "create_workspace", "Create a workspace", "workspace_id"),
-    _route("POST", "/api/v1/tasks", "create_task", "Create a task", "task_id"),
-    _route("DELETE", "/api/v1/tasks/{task_id}", "delete_task", "Delete a task with its sessions", body=False),
-    _route("POST", "/api/v1/task-sessions", "create_session", "Create a session", "session_id"),
-    _route("DELETE", _SESSION, "delete_session", "Delete a session with its messages and turns", body=False),
-    _route("POST", _SESSION + "/messages", "create_message", "Create a message", "message_id"),
-    _route("PATCH", _SESSION + "/messages/{message_id}", "update_message", "Replace fields of a message"),
-    _route("DELETE", _SESSION + "/messages/{message_id}", "delete_message", "Delete a message", body=False),
-    _route("POST", _SESSION + "/messages/{message_id}/append", "append_message", "Append text to a message"),
-    _route("POST", _SESSION + "/turns", "start_turn", "Start a turn", "turn_id"),
-    _route("POST", _SESSION + "/turns/{turn_id}/complete", "complete_turn", "Complete a turn"),
+    _route("POST", "/api/v1/workspaces", CreateWorkspace, "Create a workspace", "workspace_id"),
+    _route("POST", "/api/v1/tasks", CreateTask, "Create a task", "task_id"),
+    _route("DELETE", "/api/v1/tasks/{task_id}", DeleteTask, "Delete a task with its sessions", body=False),
+    _route("POST", "/api/v1/task-sessions", CreateSession, "Create a session", "session_id"),
+    _route("DELETE", _SESSION, DeleteSession, "Delete a session with its messages and turns", body=False),
+    _route("POST", _SESSION + "/messages", CreateMessage, "Create a message", "message_id"),
+    _route("PATCH", _MESSAGE, UpdateMessage, "Replace fields of a message"),
+    _route("DELETE", _MESSAGE, DeleteMessage, "Delete a message", body=False),
+    _route("POST", _MESSAGE + "/append", AppendMessage, "Append text to a message"),
+    _route("POST", _SESSION + "/turns", StartTurn, "Start a turn", "turn_id"),
+    _route("POST", _SESSION + "/turns/{turn_id}/complete", CompleteTurn, "Complete a turn"),
 )

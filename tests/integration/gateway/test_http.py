@@ -135,7 +135,8 @@ async def test_the_form_of_older_clients(shared_stack: Stack, session_id: str) -
 
 
 async def test_reads_are_not_stored_by_caches(shared_stack: Stack, session_id: str) -> None:
-    for path in (f"task-sessions/{session_id}/messages", f"task-sessions/{session_id}/turns", "tasks"):
+    answered = [f"task-sessions/{session_id}/messages", f"task-sessions/{session_id}/turns", "tasks"]
+    for path in (*answered, "task-sessions/missing/messages", "nowhere", "tasks?workspace_id=%00"):
         async with shared_stack.http.get(f"{shared_stack.url}/api/v1/{path}") as answer:
             assert answer.headers["Cache-Control"] == "no-store"
 
@@ -330,7 +331,8 @@ async def test_unknown_routes_and_methods_are_refused_in_json(shared_stack: Stac
 
 async def test_a_body_that_is_too_large(shared_stack: Stack) -> None:
     status, body = await shared_stack.call("POST", "/api/v1/workspaces", data=io.BytesIO(bytes((32 << 20) + 1)))
-    assert (status, body) == (413, {"error": "the body is too large"})
+    assert status == 413
+    assert body["error"] == {"code": "too_large", "message": "the body is too large", "retryable": False, "details": {}}
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "OPTIONS", "PUT"])
@@ -349,6 +351,18 @@ async def test_foreign_pages_are_refused(shared_stack: Stack, method: str, heade
         assert (status, set(body)) == (403, {"error"})
     _, listed = await get(shared_stack, "/api/v1/workspaces")
     assert "foreign" not in ids(listed, "workspaces")
+
+
+async def test_refusals_before_a_route_is_asked_have_its_form(shared_stack: Stack) -> None:
+    for headers, query, told in (
+        ({"Origin": "https://evil.example"}, "", "forbidden"),
+        ({}, "?x=%00", "invalid_query"),
+    ):
+        _, body = await shared_stack.call("POST", f"/api/v1/workspaces{query}", headers=headers, json={})
+        assert isinstance(body["error"], dict)
+        assert body["error"]["code"] == told
+        _, body = await shared_stack.call("GET", f"/api/v1/workspaces{query}", headers=headers)
+        assert isinstance(body["error"], str)
 
 
 async def test_the_local_users_own_pages_are_served(shared_stack: Stack) -> None:
