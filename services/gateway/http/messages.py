@@ -4,24 +4,20 @@ import logging
 
 import orjson
 from aiohttp import web
-from pydantic import TypeAdapter, ValidationError
 
 from services.gateway.http.errors import BadRequest
 from services.gateway.http.keys import IDENTITY, SOURCE
 from services.gateway.http.queries import text, word
-from services.gateway.http.routes import Answer, Parameter, Route, plain_errors
-from services.gateway.scopes.rows import Json, core_message, core_turn
-from shared.contracts.base import Id
+from services.gateway.http.routes import Answer, Parameter, Route, plain_errors, sparse
+from services.gateway.pages import Json, page_of_messages, position_named, rows_wanted, session_named, sort_named
+from services.gateway.scopes.rows import core_message, core_turn
+from shared.contracts.base import Contract
 from shared.contracts.errors import RequestFailed
-from shared.contracts.reads import MAX_PAGE_ROWS, After, Around, Before, MessagesAnswer, MessagesPage, Sort, TurnsPage
+from shared.contracts.reads import MAX_PAGE_ROWS, After, MessagesAnswer, MessagesPage, TurnsPage
 from shared.contracts.rows import AuthorType
+from shared.contracts.wire import CoreMessage, CoreTurn
 
 logger = logging.getLogger(__name__)
-
-CURSOR_LIMIT = 10
-"""Rows of a page that names a cursor and no usable limit."""
-
-_ID: TypeAdapter[str] = TypeAdapter(Id)
 
 _HEADERS = {"Cache-Control": "no-store", "Content-Type": "application/json"}
 _OPENING = b'{"messages":['
@@ -34,16 +30,8 @@ async def list_messages(request: web.Request) -> web.StreamResponse:
     if not any(name in request.query for name in _PAGING):
         return await _whole(request)
     answer = await request.app[SOURCE].messages(_page(request))
-    rows = [core_message(row) for row in answer.rows]
-    body: Json = {
-        "messages": rows,
-        "total": len(rows),
-        "has_more": answer.has_more,
-        "cursor": answer.rows[-1].id if answer.rows else "",
-        "epoch": answer.epoch,
-        "revision": str(answer.revision),
-    }
-    if "around" in request.query:
+    body = page_of_messages(answer)
+    if text(request, "around"):
         body |= {"has_older": answer.has_older, "has_newer": answer.has_newer}
     return _json(body)
 
@@ -53,7 +41,7 @@ async def list_turns(request: web.Request) -> web.Response:
     after = text(request, "after")
     page = TurnsPage(
         identity=request[IDENTITY],
-        session_id=_session_id(request),
+        session_id=session_named(request.match_info["session_id"]),
         task_id=text(request, "task_id"),
         limit=_limit(request, bool(after)),
         position=After(row=after) if after else None,
@@ -80,7 +68,7 @@ async def _whole(request: web.Request) -> web.StreamResponse:
     source = request.app[SOURCE]
     page = MessagesPage(
         identity=request[IDENTITY],
-        session_id=_session_id(request),
+        session_id=session_named(request.match_info["session_id"]),
         task_id=text(request, "task_id"),
         authors=_authors(request),
         limit=None,
@@ -127,54 +115,23 @@ def _closing(total: int) -> bytes:
 
 
 def _page(request: web.Request) -> MessagesPage:
-    before, after, around = (text(request, name) for name in ("before", "after", "around"))
-    if before and after:
-        raise BadRequest("only one of before or after can be set")
-    if around and (before or after):
-        raise BadRequest("only one of before, after or around can be set")
-    position: Before | After | Around | None = None
-    if before:
-        position = Before(row=before)
-    elif after:
-        position = After(row=after)
-    elif around:
-        position = Around(row=around)
+    position = position_named(*(text(request, name) for name in ("before", "after", "around")))
     return MessagesPage(
         identity=request[IDENTITY],
-        session_id=_session_id(request),
+        session_id=session_named(request.match_info["session_id"]),
         task_id=text(request, "task_id"),
         authors=_authors(request),
-        sort=_sort(request),
+        sort=sort_named(word(request, "sort")),
         limit=_limit(request, position is not None),
         position=position,
     )
 
 
-def _session_id(request: web.Request) -> str:
-    session_id = request.match_info["session_id"]
-    try:
-        return _ID.validate_python(session_id)
-    except ValidationError:
-        raise RequestFailed("not_found", "task session not found") from None
-
-
-def _sort(request: web.Request) -> Sort:
-    match word(request, "sort").lower():
-        case "" | "asc":
-            return "asc"
-        case "desc":
-            return "desc"
-        case _:
-            raise BadRequest("sort must be asc or desc")
-
-
 def _limit(request: web.Request, has_position: bool) -> int | None:
-    """Anything but a positive number counts as none given; more than the most is the most."""
+    """Anything but a positive number counts as none given."""
     given = word(request, "limit")
     digits = given.lstrip("0") if given.isascii() and given.isdigit() else ""
-    if not digits:
-        return CURSOR_LIMIT if has_position else None
-    return min(int(digits[:9]), MAX_PAGE_ROWS)
+    return rows_wanted(int(digits[:9] or "0"), has_position)
 
 
 def _authors(request: web.Request) -> tuple[AuthorType, ...]:
@@ -196,16 +153,53 @@ def _json(body: Json) -> web.Response:
     return web.Response(body=orjson.dumps(body), headers=_HEADERS)
 
 
+def _page_of(name: str, row: type[Contract], **more: Json) -> Json:
+    """The schema of a page. Without a position and a limit it may be the whole, of which no revision is told."""
+    return {
+        "type": "object",
+        "required": [name, "total", "has_more"],
+        "properties": {
+            name: {"type": "array", "items": {"$ref": f"#/$defs/{row.__name__}"}},
+            "total": {"type": "integer", "minimum": 0, "description": "Rows of this answer."},
+            "has_more": {"type": "boolean", "description": "There are further rows in the direction of paging."},
+            "epoch": {"type": "string"},
+            "revision": {"type": "string", "pattern": "^(0|[1-9][0-9]*)$", "description": "Where the page was read."},
+            **more,
+        },
+        "$defs": {row.__name__: sparse(row)},
+    }
+
+
+_MESSAGES = _page_of(
+    "messages",
+    CoreMessage,
+    cursor={"type": "string", "description": "Id of the last row of a page; empty where there is none."},
+    has_older={"type": "boolean", "description": "Only of a page around a message."},
+    has_newer={"type": "boolean", "description": "Only of a page around a message."},
+)
+_LIMIT: Json = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": MAX_PAGE_ROWS}, {"type": "string"}]}
+_SORT: Json = {"type": "string", "enum": ["asc", "desc", ""], "default": "asc"}
+_AUTHOR: Json = {"type": "string", "enum": ["user", "agent"]}
+
 _MESSAGE_PARAMETERS = (
-    Parameter("limit", "Rows of the page; more than 100 counts as 100, anything but a number as none given."),
+    Parameter(
+        "limit", "Rows of the page; more than 100 counts as 100, anything but a number as none given.", schema=_LIMIT
+    ),
     Parameter("before", "Id of a message: the page holds strictly older ones. At most one of before, after, around."),
     Parameter("after", "Id of a message: the page holds strictly newer ones."),
     Parameter("around", "Id of a message: the page is centred on it."),
-    Parameter("sort", "`asc` (the default) or `desc`."),
+    Parameter("sort", "Oldest or newest first, in any case of letters.", schema=_SORT),
     Parameter("task_id", "Only messages of this task."),
-    Parameter("author_type", "Only messages by these authors.", repeated=True),
+    Parameter("author_type", "Only messages by these authors.", schema=_AUTHOR, repeated=True),
 )
-_PAGE_ANSWERS = (Answer(200, "A page, or the whole session where no paging parameter is given."), *plain_errors(404))
+_PAGE_ANSWERS = (
+    Answer(
+        200,
+        "A page; without any parameter of paging the whole session, whose rows have no `prompt_index`.",
+        _MESSAGES,
+    ),
+    *plain_errors(404),
+)
 
 ROUTES = (
     *(
@@ -226,9 +220,13 @@ ROUTES = (
         list_turns,
         "Turns of a session, oldest first",
         "conversations",
-        (Answer(200, "A page, or all turns where no limit is given."), *plain_errors(404)),
+        (Answer(200, "A page, or all turns where no limit is given.", _page_of("turns", CoreTurn)), *plain_errors(404)),
         parameters=(
-            Parameter("limit", "Rows of the page; more than 100 counts as 100."),
+            Parameter(
+                "limit",
+                "Rows of the page; more than 100 counts as 100, anything but a number as none given.",
+                schema=_LIMIT,
+            ),
             Parameter("after", "Id of a turn: the page holds strictly newer ones."),
             Parameter("task_id", "Only turns of this task."),
         ),

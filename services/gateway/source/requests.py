@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import MutableSequence
+from collections.abc import Mapping, MutableSequence
 from typing import TypeVar
 
 from faststream.redis import RedisBroker
@@ -25,7 +25,9 @@ from shared.contracts.reads import (
     ReadRequest,
     RevisionAnswer,
     RevisionCheck,
+    SearchAnswer,
     SessionList,
+    SessionSearch,
     TaskList,
     TurnsAnswer,
     TurnsPage,
@@ -54,10 +56,11 @@ GATEWAY = Identity(user="", unscoped=True, credential="gateway")
 _MESSAGES = TypeAdapter(MessagesAnswer)
 _TURNS = TypeAdapter(TurnsAnswer)
 _REVISIONS = TypeAdapter(RevisionAnswer)
+_SEARCH = TypeAdapter(SearchAnswer)
 _LIST = TypeAdapter(ListAnswer)
 _RESULT = TypeAdapter(CommandResult)
 
-_AnswerT = TypeVar("_AnswerT", MessagesAnswer, TurnsAnswer, RevisionAnswer, ListAnswer, CommandResult)
+_AnswerT = TypeVar("_AnswerT", MessagesAnswer, TurnsAnswer, RevisionAnswer, SearchAnswer, ListAnswer, CommandResult)
 
 
 class Source:
@@ -98,12 +101,21 @@ class Source:
         )
         return await self._read(check, _REVISIONS)
 
-    async def check(self, sessions: tuple[str, ...]) -> RevisionAnswer:
+    async def check(
+        self, sessions: tuple[str, ...], readers: Mapping[str, tuple[str, ...]] | None = None
+    ) -> RevisionAnswer:
         """Current revisions from the primary, whatever is known here: the only read that can show that history broke
-        (G4).
+        (G4). `readers`: users by session; the answer names those who may not read it any more.
         """
-        check = RevisionCheck(identity=GATEWAY, sessions=sessions, authoritative=True)
+        check = RevisionCheck(
+            identity=GATEWAY, sessions=sessions, readers={} if readers is None else dict(readers), authoritative=True
+        )
         return await self._read(check, _REVISIONS)
+
+    async def search(self, search: SessionSearch) -> SearchAnswer:
+        """The messages of a session that hold a text, at least as new as anything this gateway knows of it (G2)."""
+        search = search.model_copy(update={"least": self._positions.least(search.session_id)})
+        return await self._read(search, _SEARCH)
 
     async def list(self, request: WorkspaceList | TaskList | SessionList) -> ListAnswer:
         """A first-party list."""
