@@ -47,6 +47,20 @@ class TypedError(Contract):
     error: TypedErrorBody
 
 
+class ConciseErrorBody(Contract):
+    """A `TypedErrorBody` without details."""
+
+    code: str
+    message: str
+    retryable: bool
+
+
+class ConciseError(Contract):
+    """The form of the routes on which plugins read conversations."""
+
+    error: ConciseErrorBody
+
+
 class BadRequest(RequestFailed):
     """A request that cannot be used as given."""
 
@@ -54,13 +68,19 @@ class BadRequest(RequestFailed):
         super().__init__("invalid_query", message)
 
 
-Form = Literal["plain", "typed"]
-"""How a route tells an error: with a sentence alone, or with a code for programs beside it."""
+Form = Literal["plain", "typed", "concise"]
+"""How a route tells an error: with a sentence alone; with a code for programs and details; with a code alone."""
 
 
 def told(failure: Failure, form: Form) -> web.Response:
     """The failure in the form of a route."""
-    return plain(failure) if form == "plain" else typed(failure)
+    match form:
+        case "plain":
+            return plain(failure)
+        case "typed":
+            return typed(failure)
+        case "concise":
+            return concise(failure)
 
 
 def plain(failure: Failure) -> web.Response:
@@ -76,6 +96,12 @@ def typed(failure: Failure) -> web.Response:
         "retryable": failure.retryable,
         "details": failure.details,
     }
+    return _response(failure, {"error": error})
+
+
+def concise(failure: Failure) -> web.Response:
+    """The form of the routes on which plugins read conversations: code, sentence, whether to ask again."""
+    error = {"code": failure.code, "message": failure.message, "retryable": failure.retryable}
     return _response(failure, {"error": error})
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from aiohttp.typedefs import Handler
 from pydantic import BaseModel
 
-from services.gateway.http.errors import Form, PlainError, TypedError
+from services.gateway.http.errors import ConciseError, Form, PlainError, TypedError
 
 Json = dict[str, Any]
 """A JSON schema, or a part of one."""
@@ -39,7 +39,8 @@ class Answer:
 
     `body`: the model of a JSON body, a JSON schema, or `None` where there is no JSON body: then there is none at all,
     unless `media_type` says what it is instead. `headers`: name to meaning, of those that always come.
-    `occasional_headers`: of those that may come. `Cache-Control` is `no-store` wherever neither names it.
+    `occasional_headers`: of those that may come. `Cache-Control` is `no-store` wherever neither names it. `name`: of an
+    answer that many routes share.
     """
 
     status: int
@@ -48,6 +49,7 @@ class Answer:
     media_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
     occasional_headers: Mapping[str, str] = field(default_factory=dict)
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,13 @@ def plain_errors(*statuses: int) -> tuple[Answer, ...]:
 
 
 def typed_errors(*statuses: int) -> tuple[Answer, ...]:
-    """Answers in the form of writers and plugin routes: code, sentence, whether to ask again."""
+    """Answers in the form of writers and plugin routes: code, sentence, whether to ask again, details."""
     return tuple(_error(status, TypedError) for status in statuses)
+
+
+def concise_errors(*statuses: int) -> tuple[Answer, ...]:
+    """Answers in the form of the routes on which plugins read conversations: as `typed_errors`, without details."""
+    return tuple(_error(status, ConciseError) for status in statuses)
 
 
 def sparse(model: type[BaseModel]) -> Json:
