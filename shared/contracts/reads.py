@@ -106,6 +106,8 @@ class TurnsPage(SessionRead):
 class RevisionCheck(Contract):
     """The current revision of many sessions in one query. `least` maps a session to the revision the answer must have
     reached.
+
+    `readers` maps a session to users who follow it: the answer says which of them may not read it any more.
     """
 
     kind: Literal["revision_check"] = "revision_check"
@@ -113,6 +115,7 @@ class RevisionCheck(Contract):
     sessions: tuple[str, ...]
     epoch: str | None = None
     least: dict[str, int] = {}
+    readers: dict[str, tuple[str, ...]] = {}
     authoritative: bool = False
 
 
@@ -199,11 +202,15 @@ class TurnsAnswer(SourcePosition):
 
 
 class RevisionAnswer(SourcePosition):
-    """Current revisions. A session that is missing here is not there, or not the asker's to see."""
+    """Current revisions. A session that is missing here is not there, or not the asker's to see.
+
+    `refused`: by session, those of its named readers who may not read it. A session that is not there refuses nobody.
+    """
 
     kind: Literal["revisions"] = "revisions"
     revisions: dict[str, int]
     tasks: dict[str, str]
+    refused: dict[str, tuple[str, ...]] = {}
 
 
 class SearchHit(Contract):

@@ -115,3 +115,40 @@ async def test_a_listed_session_has_its_revision(reader: Reader, db: asyncpg.Con
     assert isinstance(found, ListAnswer)
     stored = await db.fetchval("SELECT revision FROM conversation_session_revisions WHERE session_id = 's'")
     assert [(row.id, row.task_id, row.revision) for row in found.sessions] == [("s", "task", stored)]
+
+
+async def test_a_check_says_who_may_not_read_any_more(reader: Reader, db: asyncpg.Connection) -> None:
+    """Each pair by itself; of what is not there nothing is said."""
+    everyone = ("owner", "member", "stranger", "")
+    readers = dict.fromkeys(("s", "p", "absent", "a\x00b"), everyone)
+    found = await reader.answer(RevisionCheck(identity=UNSCOPED, sessions=tuple(readers), readers=readers))
+    assert isinstance(found, RevisionAnswer)
+    assert {session: set(users) for session, users in found.refused.items()} == {"s": {"stranger", ""}}
+
+
+async def test_a_check_decides_with_the_rows_that_are_there_now(reader: Reader, db: asyncpg.Connection) -> None:
+    check = RevisionCheck(identity=UNSCOPED, sessions=("s", "other"), readers={"s": ("member",), "other": ("owner",)})
+    found = await reader.answer(check)
+    assert isinstance(found, RevisionAnswer)
+    assert found.refused == {}
+    await db.execute("DELETE FROM workspace_members; UPDATE workspaces SET owner_id = 'another' WHERE id = 'shared'")
+    found = await reader.answer(check)
+    assert isinstance(found, RevisionAnswer)
+    assert found.refused == {"s": ("member",), "other": ("owner",)}
+    await db.execute("UPDATE tasks SET workspace_id = 'open' WHERE id = 'task'")
+    found = await reader.answer(check)
+    assert isinstance(found, RevisionAnswer)
+    assert found.refused == {}
+
+
+async def test_a_check_never_refuses_more_nor_less_than_a_read(reader: Reader, db: asyncpg.Connection) -> None:
+    """One rule, whichever statement asks it."""
+    sessions = ("s", "other", "p")
+    found = await reader.answer(
+        RevisionCheck(identity=UNSCOPED, sessions=sessions, readers=dict.fromkeys(sessions, ("owner", "stranger")))
+    )
+    assert isinstance(found, RevisionAnswer)
+    for user in ("owner", "stranger"):
+        own = await reader.answer(RevisionCheck(identity=Identity(user=user), sessions=sessions))
+        assert isinstance(own, RevisionAnswer)
+        assert own.revisions.keys() == {name for name in sessions if user not in found.refused.get(name, ())}
