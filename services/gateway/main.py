@@ -9,7 +9,8 @@ from aiohttp import web
 
 from services.gateway.control import Control
 from services.gateway.http.application import build
-from services.gateway.http.keys import AUTHENTICATION, CONNECTIONS, CONTROL, DATABASE, HUB, READINESS, SOURCE
+from services.gateway.http.keys import ACTIONS, AUTHENTICATION, CONNECTIONS, CONTROL, DATABASE, HUB, READINESS, SOURCE
+from services.gateway.http.socket import actions
 from services.gateway.identity.authentication import Disabled
 from services.gateway.receipts.intake import Intake
 from services.gateway.scopes.checks import Checks
@@ -83,6 +84,7 @@ class Gateway:
         application = build(allowed)
         application[SOURCE], application[HUB], application[CONTROL] = source, hub, control
         application[DATABASE] = database
+        application[ACTIONS] = actions(source, hub)
         application[CONNECTIONS], application[READINESS] = Connections(), self.readiness
         application[AUTHENTICATION] = Disabled()
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)

@@ -11,6 +11,7 @@ from services.gateway.identity.authentication import Authentication
 from services.gateway.identity.caller import Caller
 from services.gateway.scopes.hub import Hub
 from services.gateway.source.requests import Source
+from services.gateway.websocket.connection import Action
 from services.gateway.websocket.registry import Connections
 from shared.contracts.identity import Identity
 from shared.process import Readiness
@@ -19,6 +20,8 @@ SOURCE = web.AppKey("source", Source)
 HUB = web.AppKey("hub", Hub)
 CONTROL = web.AppKey("control", Control)
 CONNECTIONS = web.AppKey("connections", Connections)
+ACTIONS: web.AppKey[Mapping[str, Action]] = web.AppKey("actions")
+"""What clients may ask on the WebSocket, by name."""
 DATABASE = web.AppKey("database", asyncpg.Pool)
 """The gateway's own tables (schema `gateway`); it queries nothing else."""
 FORMS: web.AppKey[Mapping[web.AbstractRoute, Form]] = web.AppKey("forms")

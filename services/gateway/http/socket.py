@@ -4,19 +4,31 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from services.gateway.http.keys import CALLER, CONNECTIONS, HUB
+from services.gateway.http.keys import ACTIONS, CALLER, CONNECTIONS, HUB
 from services.gateway.http.routes import Answer, Route
+from services.gateway.scopes.hub import Hub
+from services.gateway.source.requests import Source
 from services.gateway.websocket import subscriptions
 from services.gateway.websocket.connection import Action, Connection
+from services.gateway.websocket.message_actions import MessageActions
+from services.gateway.websocket.session_pushes import SessionPushes
 from shared.contracts.wire import SUBSCRIBE, UNSUBSCRIBE
 
-ACTIONS: Mapping[str, Action] = {SUBSCRIBE: subscriptions.subscribe, UNSUBSCRIBE: subscriptions.unsubscribe}
+
+def actions(source: Source, hub: Hub) -> Mapping[str, Action]:
+    """Every action of the socket, by name."""
+    return {
+        SUBSCRIBE: subscriptions.subscribe,
+        UNSUBSCRIBE: subscriptions.unsubscribe,
+        **MessageActions(source).actions(),
+        **SessionPushes(source, hub).actions(),
+    }
 
 
 async def socket(request: web.Request) -> web.WebSocketResponse:
     """Serves one connection until either side closes it."""
     connections = request.app[CONNECTIONS]
-    connection = Connection(request[CALLER], request.app[HUB], ACTIONS)
+    connection = Connection(request[CALLER], request.app[HUB], request.app[ACTIONS])
     connections.add(connection)
     try:
         return await connection.serve(request)

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
@@ -45,6 +46,7 @@ class Connection:
         self.scopes: dict[str, Scope] = {}
         self._actions = actions
         self._pending: set[asyncio.Task[None]] = set()
+        self._page = asyncio.Lock()
         self._closing: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
         self._socket = web.WebSocketResponse(
@@ -91,13 +93,23 @@ class Connection:
         if self.scopes.get(scope.id) is scope:
             del self.scopes[scope.id]
 
-    def respond(self, request: ClientMessage, payload: Contract) -> None:
+    @asynccontextmanager
+    async def page(self) -> AsyncIterator[None]:
+        """Reads one large reply within the block: one at a time, and none before the client took those before it."""
+        async with self._page:
+            if self._outbox is not None:
+                await self._outbox.room()
+            yield
+
+    def respond(self, request: ClientMessage, payload: Contract | Mapping[str, Any]) -> None:
         """Answers a request."""
         self._reply(request.id, request.action, "response", payload)
 
-    def refuse(self, request: ClientMessage, code: RequestErrorCode, message: str) -> None:
+    def refuse(
+        self, request: ClientMessage, code: RequestErrorCode, message: str, details: dict[str, Any] | None = None
+    ) -> None:
         """Answers a request with an error."""
-        self._reply(request.id, request.action, "error", RequestError(code=code, message=message))
+        self._reply(request.id, request.action, "error", RequestError(code=code, message=message, details=details))
 
     async def close(self, close: Close = closes.GOING_AWAY) -> None:
         """Closes the connection; one that does not take the close frame within its patience is cut. Nothing is sent
@@ -164,8 +176,12 @@ class Connection:
             logger.exception("action %s failed", request.action)
             self.refuse(request, "INTERNAL_ERROR", "the request failed; it was logged")
 
-    def _reply(self, request_id: str | None, action: str | None, kind: str, payload: Contract) -> None:
-        body: dict[str, Any] = {"type": kind, "payload": payload.model_dump(mode="json", exclude_none=True)}
+    def _reply(
+        self, request_id: str | None, action: str | None, kind: str, payload: Contract | Mapping[str, Any]
+    ) -> None:
+        if isinstance(payload, Contract):
+            payload = payload.model_dump(mode="json", exclude_none=True)
+        body: dict[str, Any] = {"type": kind, "payload": payload}
         if request_id is not None:
             body["id"] = request_id
         if action is not None:
