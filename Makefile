@@ -39,7 +39,7 @@ check: $(READY) ## Format, lint, types, imports, dependencies, licences, links, 
 		|| { cat .cache/dependencies.log; exit 1; }
 	@echo '- licences';     $(BIN)/python -m deploy.checks.licences
 	@echo '- links';        $(BIN)/python -m deploy.checks.links
-	@echo '- generated';    $(BIN)/python -m deploy.checks.asyncapi --check
+	@echo '- generated';    $(BIN)/python -m deploy.checks.asyncapi --check && $(BIN)/python -m deploy.checks.openapi --check
 	@echo 'All checks passed.'
 
 fix: $(READY) ## Format the code and correct what the linter can

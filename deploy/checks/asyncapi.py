@@ -4,18 +4,16 @@ Made from the contracts, not from the running services: what they exchange is wh
 """
 
 import sys
-from pathlib import Path
 
 import orjson
 from faststream.redis import RedisBroker, StreamSub
 from faststream.specification import AsyncAPI
 
+from deploy.checks.generated import settle
 from shared.contracts import streams
 from shared.contracts.commands import CommandRequest
 from shared.contracts.control import ControlEntry
 from shared.contracts.reads import ReadRequest
-
-DOCUMENT = Path(__file__).parents[2] / "docs" / "asyncapi.json"
 
 
 async def read(request: ReadRequest) -> None:
@@ -44,17 +42,5 @@ def document() -> bytes:
     return orjson.dumps(specification.to_specification().to_jsonable(), option=options)
 
 
-def main(arguments: list[str]) -> int:
-    """Writes the document, or tells whether it is up to date."""
-    made = document()
-    if "--check" not in arguments:
-        DOCUMENT.write_bytes(made)
-        return 0
-    if DOCUMENT.exists() and DOCUMENT.read_bytes() == made:
-        return 0
-    sys.stderr.write("docs/asyncapi.json is not up to date: run `python -m deploy.checks.asyncapi` and commit it\n")
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(settle("asyncapi.json", document(), "deploy.checks.asyncapi", sys.argv[1:]))

@@ -12,15 +12,16 @@ from aiohttp import web
 from pydantic import BaseModel
 
 from services.gateway.http.keys import DOCUMENT
-from services.gateway.http.routes import Answer, Json, Parameter, Route, plain_errors, typed_errors
+from services.gateway.http.routes import Answer, Json, Parameter, Route, concise_errors, plain_errors, typed_errors
 
 PATH = "/api/openapi.json"
 
 _ABOUT = """\
 Conversations of agents, readable and followable. Answers hold only what their caller may see; what a caller may not
 see is answered as what does not exist. Errors are either a sentence (`PlainError`) or a sentence with a code for
-programs (`TypedError`), by route. While authentication is disabled, everybody who passes the rules about hosts and
-origins is the local user, and credentials are ignored. The WebSocket's messages stand in `docs/protocol.md`.
+programs (`TypedError`, `ConciseError`), by route. While authentication is disabled, everybody who passes the rules
+about hosts and origins is the local user, and credentials are ignored. The WebSocket's messages stand in
+`docs/protocol.md`.
 """
 
 _SECURITY_SCHEMES: Json = {
@@ -49,10 +50,10 @@ class ConflictingSchemas(ValueError):
 
 def document(routes: Sequence[Route]) -> Json:
     """The OpenAPI 3.1 document of these routes."""
-    schemas = _Schemas()
+    components = _Components()
     paths: dict[str, Json] = {}
     for route in routes:
-        paths.setdefault(_plain(route.path), {})[route.method.lower()] = _operation(route, schemas)
+        paths.setdefault(_plain(route.path), {})[route.method.lower()] = _operation(route, components)
     return {
         "openapi": "3.1.0",
         "info": {"title": "kandev-conversation", "version": "1", "description": _ABOUT},
@@ -66,7 +67,8 @@ def document(routes: Sequence[Route]) -> Json:
                     "schema": {"const": "no-store"},
                 }
             },
-            "schemas": schemas.named,
+            "responses": components.responses,
+            "schemas": components.schemas,
             "securitySchemes": _SECURITY_SCHEMES,
         },
     }
@@ -87,13 +89,23 @@ async def describe(request: web.Request) -> web.Response:
     return web.Response(body=body, content_type="application/json", headers=headers)
 
 
-class _Schemas:
-    """Schemas of the document, under one name each."""
+class _Components:
+    """What several operations share, under one name each."""
 
     def __init__(self) -> None:
-        self.named: dict[str, Json] = {}
+        self.schemas: dict[str, Json] = {}
+        self.responses: dict[str, Json] = {}
 
-    def of(self, body: type[BaseModel] | Json) -> Json:
+    def response(self, answers: Sequence[Answer]) -> Json:
+        """The response for the answers of one status; one that has a name as a reference."""
+        response = _response(answers, self)
+        name = answers[0].name
+        if len(answers) > 1 or not name:
+            return response
+        self.responses[name] = response
+        return {"$ref": f"#/components/responses/{name}"}
+
+    def schema(self, body: type[BaseModel] | Json) -> Json:
         """The schema with what it defines moved into the document; that of a model as a reference."""
         if isinstance(body, dict):
             return self._schema(body)
@@ -101,7 +113,7 @@ class _Schemas:
         return schema if "$ref" in schema else self._name(body.__name__, schema)
 
     def _name(self, name: str, schema: Json) -> Json:
-        if self.named.setdefault(name, schema) != schema:
+        if self.schemas.setdefault(name, schema) != schema:
             raise ConflictingSchemas(f"two schemas are called {name}: give one of them another name")
         return {"$ref": f"#/components/schemas/{name}"}
 
@@ -130,20 +142,21 @@ class _Schemas:
         return value
 
 
-def _operation(route: Route, schemas: _Schemas) -> Json:
+def _operation(route: Route, components: _Components) -> Json:
     operation: Json = {
         "operationId": _operation_id(route),
         "summary": route.summary,
         "tags": [route.tag],
         "security": _security(route),
-        "responses": _responses(route, schemas),
+        "responses": _responses(route, components),
     }
     if route.access == "administrator":
         operation["description"] = "For administrators."
     if parameters := [_parameter(parameter) for parameter in _parameters(route)]:
         operation["parameters"] = parameters
     if route.body is not None:
-        content = {route.body_media_type: {"schema": schemas.of(route.body)}}
+        bodies = {route.body_media_type: route.body, **route.other_bodies}
+        content = {media_type: {"schema": components.schema(body)} for media_type, body in bodies.items()}
         operation["requestBody"] = {"required": route.body_required, "content": content}
     return operation
 
@@ -182,12 +195,12 @@ def _parameter(parameter: Parameter) -> Json:
     }
 
 
-def _responses(route: Route, schemas: _Schemas) -> Json:
+def _responses(route: Route, components: _Components) -> Json:
     own = {answer.status for answer in route.answers}
     answers: dict[int, list[Answer]] = {}
     for answer in (*route.answers, *(answer for answer in _common_errors(route) if answer.status not in own)):
         answers.setdefault(answer.status, []).append(answer)
-    return {str(status): _response(answers[status], schemas) for status in sorted(answers)}
+    return {str(status): components.response(answers[status]) for status in sorted(answers)}
 
 
 def _common_errors(route: Route) -> Iterable[Answer]:
@@ -196,17 +209,20 @@ def _common_errors(route: Route) -> Iterable[Answer]:
         statuses.append(401)
     if route.body is not None:
         statuses.append(413)
-    return (plain_errors if route.form == "plain" else typed_errors)(*statuses)
+    return _ERRORS[route.form](*statuses)
 
 
-def _response(answers: Sequence[Answer], schemas: _Schemas) -> Json:
+_ERRORS = {"plain": plain_errors, "typed": typed_errors, "concise": concise_errors}
+
+
+def _response(answers: Sequence[Answer], components: _Components) -> Json:
     """Of all answers of one status; they may be of several media types."""
     response: Json = {"description": " ".join(dict.fromkeys(answer.description for answer in answers))}
     content: dict[str, list[Json]] = {}
     headers: Json = {}
     for answer in answers:
         if answer.body is not None:
-            content.setdefault(answer.media_type, []).append({"schema": schemas.of(answer.body)})
+            content.setdefault(answer.media_type, []).append({"schema": components.schema(answer.body)})
         elif answer.media_type not in {"", "application/json"}:
             content.setdefault(answer.media_type, []).append({})
         for told, required in ((answer.headers, True), (answer.occasional_headers, False)):

@@ -56,7 +56,8 @@ class Answer:
 class Route:
     """One method of one path, with everything that a client may need to know of it.
 
-    `body`: the model or schema of the JSON body; `None`: no body is read. `form`: how it tells errors; the handler
+    `body`: the model or schema of the JSON body; `None`: no body is read. `other_bodies`: by media type, what may be
+    sent in its place. `form`: how it tells errors; the handler
     raises RequestFailed and need not care. The errors that every route can answer with (400, 401, 403, 413, 500, 503)
     are not listed in `answers`, except where they look otherwise than elsewhere.
     """
@@ -73,6 +74,7 @@ class Route:
     body: type[BaseModel] | Json | None = None
     body_required: bool = True
     body_media_type: str = "application/json"
+    other_bodies: Mapping[str, type[BaseModel] | Json] = field(default_factory=dict)
 
 
 def plain_errors(*statuses: int) -> tuple[Answer, ...]:
@@ -135,4 +137,5 @@ def _error(status: int, form: type[BaseModel]) -> Answer:
         form,
         headers=headers,
         occasional_headers=_RETRY_AFTER if status in {409, 500} else {},
+        name=f"{form.__name__}{status}",
     )

@@ -73,7 +73,7 @@ async def _fields(request: web.Request) -> dict[str, Any]:
     return dict(fields)
 
 
-_RECEIPT: Json = {
+_COMMITTED: Json = {
     "type": "object",
     "required": ["session_id", "epoch", "base_revision", "revision"],
     "properties": {
@@ -83,6 +83,7 @@ _RECEIPT: Json = {
         "revision": {"type": "string", "pattern": "^(0|[1-9][0-9]*)$"},
     },
 }
+_ANSWER: Json = {"$ref": "#/$defs/Committed", "$defs": {"Committed": _COMMITTED}}
 _SESSION = "/api/v1/task-sessions/{session_id}"
 _MESSAGE = _SESSION + "/messages/{message_id}"
 _GUARDED: Json = {
@@ -122,10 +123,10 @@ def _route(
         writer(kind, id_field, body=body),
         summary,
         "writers",
-        (Answer(200, "Committed; what the commit did.", _RECEIPT), *typed_errors(404, 409, 429)),
+        (Answer(200, "Committed; what the commit did.", _ANSWER), *typed_errors(404, 409, 429)),
         form="typed",
         body=schema,
-        body_required=bool(schema and schema["required"]),
+        body_required=bool(schema and (schema["required"] or "anyOf" in schema)),
     )
 
 
