@@ -14,6 +14,17 @@ LOST: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalCl
 came between two steps.
 """
 
+AWAY: Final = (
+    ConnectionRefusedError,
+    TimeoutError,
+    asyncpg.InternalClientError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.TooManyConnectionsError,
+)
+"""What tells, of a single statement, that the server is away for a moment, and not that the statement is wrong."""
+
 # The source stores UTC, and columns without a zone are read as UTC: the session's zone must not shift them.
 _SESSION = {"timezone": "UTC", "application_name": "kandev-conversation"}
 

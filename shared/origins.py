@@ -1,8 +1,9 @@
-"""From where requests may come while authentication is disabled (pure).
+"""From where requests may come (pure).
 
-Any web page that a local browser shows can send requests to a loopback port, and a name under an attacker's control can
-be made to resolve to it.
-Without accounts, the `Host` and `Origin` headers are all that tells the local user's own pages and tools from those.
+Any web page that a browser shows can send requests to a loopback port, and to whatever else the browser reaches, with
+the cookies kept for it; and a name under an attacker's control can be made to resolve to a local address. Without
+accounts the `Host` and `Origin` headers are all that tells the local user's own pages and tools from those; with them,
+`Origin` is what no other page can forge.
 """
 
 import ipaddress
@@ -10,18 +11,18 @@ from collections.abc import Collection
 from urllib.parse import urlsplit
 
 
-def refusal(host: str | None, origin: str | None, allowed_hosts: Collection[str]) -> str | None:
+def refusal(host: str | None, origin: str | None, allowed_hosts: Collection[str] | None) -> str | None:
     """Why a request with these headers is refused, or `None` when it may pass.
 
-    `host` must be loopback or one of `allowed_hosts` (names in lower case, without ports). `origin` may be absent (not
-    a browser); otherwise it must be
-    http or https and name the same host as `host`, or both must be loopback. Ports are not compared.
+    `host` must be loopback or one of `allowed_hosts` (names in lower case, without ports); where that is `None`, any
+    host may be named. `origin` may be absent (not a browser); otherwise it must be http or https and name the same host
+    as `host`, or both must be loopback. Ports are not compared.
     """
-    reason = host_refusal(host, allowed_hosts)
+    reason = None if allowed_hosts is None else host_refusal(host, allowed_hosts)
     if reason is not None or origin is None:
         return reason
-    name, source = _host_name(host) or "", _origin_name(origin)
-    if source is None or not (source == name or (_is_loopback(source) and _is_loopback(name))):
+    name, source = _host_name(host), _origin_name(origin)
+    if name is None or source is None or not (source == name or (is_loopback(source) and is_loopback(name))):
         return "requests from this origin are not allowed"
     return None
 
@@ -29,7 +30,7 @@ def refusal(host: str | None, origin: str | None, allowed_hosts: Collection[str]
 def host_refusal(host: str | None, allowed_hosts: Collection[str]) -> str | None:
     """Why a request with this `Host` is refused, or `None` when it may pass."""
     name = _host_name(host)
-    if name is None or not (_is_loopback(name) or name in allowed_hosts):
+    if name is None or not (is_loopback(name) or name in allowed_hosts):
         return "this host name is not served; use a loopback address, or list the name in KANDEV_ALLOWED_HOSTS"
     return None
 
@@ -37,6 +38,16 @@ def host_refusal(host: str | None, allowed_hosts: Collection[str]) -> str | None
 def host_names(listed: str) -> frozenset[str]:
     """The names of a comma-separated list, in lower case."""
     return frozenset(name.strip().lower() for name in listed.split(",") if name.strip())
+
+
+def is_loopback(name: str) -> bool:
+    """Whether a host name or address is this machine's own, reached from nowhere else."""
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
 
 
 def _host_name(host: str | None) -> str | None:
@@ -56,12 +67,3 @@ def _name_of(url: str) -> str | None:
     if parts.path or parts.query or parts.fragment or parts.username is not None:
         return None
     return parts.hostname
-
-
-def _is_loopback(name: str) -> bool:
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, AliasChoices, Field, SecretStr
+from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from shared.origins import is_loopback
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 
@@ -81,6 +83,20 @@ class Settings(BaseSettings):
         validation_alias=AliasChoices("KANDEV_REDIS_URL", "REDIS_URL"),
         description="Redis (or a compatible server) that carries the streams. As confidential as the database.",
     )
+    auth: Literal["disabled", "enabled"] = Field(
+        default="disabled",
+        description="disabled: everybody is the one local user. enabled: accounts, sign-in and access tokens.",
+    )
+    allowed_hosts: str = Field(
+        default="",
+        description="Comma-separated host names, besides loopback, that requests may name. Empty with authentication "
+        "enabled: any.",
+    )
+    behind_proxy: bool = Field(
+        default=False,
+        description="Take a client's address and scheme from X-Forwarded-For and X-Forwarded-Proto: only where a proxy "
+        "sets both on every request.",
+    )
     host: str = Field(default="127.0.0.1", description="Address on which the gateway listens.")
     port: Port = Field(
         default=8080,
@@ -89,11 +105,6 @@ class Settings(BaseSettings):
     )
     metrics_port: Port = Field(default=9100, description="Port of /health and /ready of this process. 0: a free one.")
     metrics_host: str = Field(default="127.0.0.1", description="Address of the metrics port.")
-    allowed_hosts: str = Field(
-        default="",
-        description="Comma-separated host names, besides loopback, that requests may name (mode disabled).",
-    )
-    auth: Literal["disabled"] = Field(default="disabled", description="Authentication mode. disabled: one local user.")
     database_pool: Annotated[int, Field(ge=1, le=200)] = Field(
         default=8, description="Most database connections of this process."
     )
@@ -101,8 +112,34 @@ class Settings(BaseSettings):
         default=5.0,
         description="Seconds until a read or command that nobody answered fails with a retryable error.",
     )
+    compat_version: str = Field(
+        default="0.95.0",
+        description="The kandev version that this host answers to a plugin's min_kandev_version.",
+    )
+    plugin_sources: str = Field(
+        default="",
+        description="Comma-separated URL prefixes from which administrators may have plugins fetched. Empty: none; "
+        "packages are uploaded. Private addresses only where a prefix spells them out.",
+    )
+    cache_dir: Path | None = Field(
+        default=None,
+        description="Where plugin packages are unpacked: a folder that nobody else can write. Gateways of one machine "
+        "may share it. Unset: a temporary one of this process.",
+    )
     data_dir: Path = Field(default=Path(".data"), description="Where the embedded stack keeps its data.")
     log_format: Literal["text", "json"] = Field(default="text", description="Log lines for people or for machines.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", description="Least severe level that is logged."
     )
+
+    @field_validator("host")
+    @classmethod
+    def _is_guarded(cls, host: str, info: ValidationInfo) -> str:
+        """Without accounts, whoever reaches the address reads everything: that is said twice or not done."""
+        if info.data.get("auth") == "disabled" and not info.data.get("allowed_hosts") and not is_loopback(host):
+            raise PydanticCustomError(
+                "open",
+                "other machines would reach this address, and authentication is disabled: set KANDEV_AUTH=enabled, "
+                "or list the names that requests may use in KANDEV_ALLOWED_HOSTS",
+            )
+        return host

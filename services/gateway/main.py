@@ -3,17 +3,45 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import asyncpg
 from aiohttp import web
 
 from services.gateway.control import Control
 from services.gateway.http.application import build
-from services.gateway.http.keys import ACTIONS, AUTHENTICATION, CONNECTIONS, CONTROL, DATABASE, HUB, READINESS, SOURCE
+from services.gateway.http.keys import (
+    ACCOUNTS,
+    ACTIONS,
+    AUTHENTICATION,
+    BINDINGS,
+    CONNECTIONS,
+    CONTROL,
+    CURSORS,
+    DATABASE,
+    HUB,
+    PLUGINS,
+    READINESS,
+    REGISTRY,
+    SOURCE,
+    SOURCES,
+    USER_STATE,
+)
 from services.gateway.http.socket import actions
 from services.gateway.identity.authentication import Disabled
+from services.gateway.identity.signing_in import enabled
+from services.gateway.plugins.bindings import Bindings
+from services.gateway.plugins.cache import Cache, cache_folder
+from services.gateway.plugins.cursors import Cursors
+from services.gateway.plugins.fetching import Sources
+from services.gateway.plugins.keyring import Keyring
+from services.gateway.plugins.lifecycle import Plugins
+from services.gateway.plugins.registry import Registry
+from services.gateway.plugins.store import Store
+from services.gateway.plugins.user_state import UserState, notifying
 from services.gateway.receipts.intake import Intake
 from services.gateway.scopes.checks import Checks
+from services.gateway.scopes.grants import Grants
 from services.gateway.scopes.hub import Hub
 from services.gateway.source.partitions import read_partitions
 from services.gateway.source.positions import KnownPositions
@@ -23,7 +51,7 @@ from shared.broker.connection import BROKER_ERRORS, RETRY_SECONDS, connect
 from shared.broker.guarded import GroupGuard, open_broker
 from shared.broker.receipts import ReceiptReader
 from shared.broker.replies import ReplyInbox
-from shared.contracts.control import AccessChanged
+from shared.contracts.control import AccessChanged, MembershipChanged, PluginChanged, UserStateChanged
 from shared.contracts.errors import RequestFailed
 from shared.database import open_pool
 from shared.origins import host_names
@@ -43,12 +71,15 @@ class Gateway:
         self._settings = settings
         self._receipts: ReceiptReader | None = None
         self._hub: Hub | None = None
+        self._keyring: Keyring | None = None
 
     def readiness(self) -> dict[str, str]:
         """What is not ready, by part."""
-        if self._receipts is None or self._hub is None:
+        if self._receipts is None or self._hub is None or self._keyring is None:
             return {"database": "waiting for PostgreSQL to tell the settings; has it been migrated?"}
         reasons = {}
+        if not self._keyring.verifying:
+            reasons["database"] = "waiting for the signing keys"
         if not self._receipts.connected:
             reasons["redis"] = "waiting for Redis"
         if self._hub.epoch is None:
@@ -62,13 +93,14 @@ class Gateway:
             partitions = await read_partitions(self._settings.database_url)
             database = await open_pool(self._settings.database_url, self._settings.database_pool, "gateway")
             try:
-                await self._serve(partitions, database)
+                with cache_folder(self._settings.cache_dir) as packages:
+                    await self._serve(partitions, database, packages)
             finally:
                 await database.close()
         finally:
             await health.cleanup()
 
-    async def _serve(self, partitions: int, database: asyncpg.Pool) -> None:
+    async def _serve(self, partitions: int, database: asyncpg.Pool, packages: Path) -> None:
         settings = self._settings
         broker = open_broker(settings.redis_url)
         clients = [connect(settings.redis_url) for _ in range(2)]
@@ -78,15 +110,25 @@ class Gateway:
         hub = self._hub = Hub(source, positions)
         checks = Checks(hub, source, positions, partitions)
         receipts = self._receipts = ReceiptReader(clients[1], partitions)
-        allowed = host_names(settings.allowed_hosts)
-        control = Control(broker)
+        control, connections = Control(broker), Connections()
         control.listen(AccessChanged, checks.access_changed)
-        application = build(allowed)
+        control.listen(MembershipChanged, checks.membership_changed)
+        control.listen(UserStateChanged, notifying(connections))
+        registry, plugins = _plugins(settings, database, packages, control)
+        keyring = self._keyring = Keyring(database)
+        application = build(_allowed_hosts(settings))
         application[SOURCE], application[HUB], application[CONTROL] = source, hub, control
-        application[DATABASE] = database
-        application[ACTIONS] = actions(source, hub)
-        application[CONNECTIONS], application[READINESS] = Connections(), self.readiness
+        application[DATABASE], application[REGISTRY], application[PLUGINS] = database, registry, plugins
+        bindings = Bindings(keyring)
+        application[ACTIONS] = actions(source, hub, Grants(registry, bindings, hub))
+        application[BINDINGS], application[CURSORS] = bindings, Cursors(keyring)
+        application[USER_STATE], application[SOURCES] = UserState(database), Sources(settings.plugin_sources)
+        application[CONNECTIONS], application[READINESS] = connections, self.readiness
         application[AUTHENTICATION] = Disabled()
+        accounts = None if settings.auth == "disabled" else enabled(settings, database, connections, control)
+        if accounts is not None:
+            application[AUTHENTICATION], application[ACCOUNTS] = accounts.authentication, accounts
+            application.on_response_prepare.append(accounts.cookie.renew)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
         await runner.setup()
         try:
@@ -95,6 +137,11 @@ class Gateway:
             async with asyncio.TaskGroup() as group:
                 group.create_task(GroupGuard(broker, settings.redis_url, ()).run())
                 group.create_task(inbox.run())
+                group.create_task(registry.run())
+                group.create_task(plugins.examine())
+                group.create_task(keyring.run())
+                if accounts is not None:
+                    group.create_task(accounts.watch.run())
                 await _as_soon_as_redis_answers(receipts.start)
                 group.create_task(receipts.run(Intake(hub, checks, partitions).receive))
                 await _learn_epoch(hub)
@@ -104,6 +151,19 @@ class Gateway:
             await hub.stop()
             for client in clients:
                 await client.aclose()
+
+
+def _allowed_hosts(settings: Settings) -> frozenset[str] | None:
+    """Without accounts only known hosts may be named; with them, any, unless some are listed."""
+    names = host_names(settings.allowed_hosts)
+    return names if names or settings.auth == "disabled" else None
+
+
+def _plugins(settings: Settings, database: asyncpg.Pool, packages: Path, control: Control) -> tuple[Registry, Plugins]:
+    store = Store(database)
+    registry = Registry(store)
+    control.listen(PluginChanged, registry.changed)
+    return registry, Plugins(store, registry, Cache(packages, store), control, settings.compat_version)
 
 
 async def serve(settings: Settings) -> None:

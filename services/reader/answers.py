@@ -6,7 +6,7 @@ import asyncpg
 from pydantic import ValidationError
 
 from services.reader.checks import check_revisions
-from services.reader.lists import list_sessions, list_tasks, list_workspaces
+from services.reader.lists import list_members, list_sessions, list_tasks, list_workspaces
 from services.reader.pages import Page, page_of, query_of
 from services.reader.patience import DATABASE_AWAY, settled, through_restart
 from services.reader.pools import Sources
@@ -18,6 +18,7 @@ from shared.contracts.reads import (
     MAX_PAGE_BYTES,
     Answer,
     ListAnswer,
+    MemberList,
     MessagesAnswer,
     MessagesPage,
     Read,
@@ -85,6 +86,8 @@ class Reader:
                 return await self._search(read)
             case WorkspaceList() | TaskList() | SessionList():
                 return await self._list(read)
+            case MemberList():
+                return await list_members(self._sources.serving(authoritative=True), read)
 
     async def _list(self, read: WorkspaceList | TaskList | SessionList) -> ListAnswer:
         pool = self._sources.serving(authoritative=False)

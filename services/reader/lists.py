@@ -6,7 +6,17 @@ import asyncpg
 
 from services.reader.rows import Columns
 from services.reader.snapshot import no_epoch
-from shared.contracts.reads import ListAnswer, SessionList, SessionRow, TaskList, TaskRow, WorkspaceList, WorkspaceRow
+from shared.contracts.reads import (
+    ListAnswer,
+    MemberList,
+    MemberRow,
+    SessionList,
+    SessionRow,
+    TaskList,
+    TaskRow,
+    WorkspaceList,
+    WorkspaceRow,
+)
 from shared.times import format_microseconds
 
 MOST_ROWS = 500
@@ -35,6 +45,12 @@ SELECT s.id, s.task_id, s.state, s.is_passthrough, s.started_at, s.completed_at,
   LEFT JOIN public.conversation_session_revisions r ON r.session_id = s.id
  WHERE t.workspace_id IN ({_SEEN}) {{only}} ORDER BY s.started_at DESC NULLS LAST, s.id DESC LIMIT {MOST_ROWS}
 """
+# By primary keys.
+_MEMBERS = f"""
+SELECT w.id, w.name, w.owner_id, m.user_id, m.role
+  FROM public.workspaces w LEFT JOIN public.workspace_members m ON m.workspace_id = w.id
+ WHERE w.id = $3::text AND w.id IN ({_SEEN}) ORDER BY m.user_id LIMIT {MOST_ROWS}
+"""
 
 
 async def list_workspaces(pool: asyncpg.Pool, read: WorkspaceList) -> ListAnswer:
@@ -58,6 +74,14 @@ async def list_sessions(pool: asyncpg.Pool, read: SessionList) -> ListAnswer:
     statement = _SESSIONS.format(only=only)
     head, rows = await _fetch(pool, statement, read.identity.user, read.identity.unscoped, *parameters)
     return ListAnswer(epoch=head["epoch"], primary=head["on_primary"], sessions=tuple(map(_session, rows)))
+
+
+async def list_members(pool: asyncpg.Pool, read: MemberList) -> ListAnswer:
+    """Members by id, with their workspace."""
+    head, rows = await _fetch(pool, _MEMBERS, read.identity.user, read.identity.unscoped, read.workspace_id)
+    workspaces = tuple(WorkspaceRow(id=row["id"], name=row["name"], owner_id=row["owner_id"]) for row in rows[:1])
+    members = tuple(MemberRow(user_id=row["user_id"], role=row["role"]) for row in rows if row["user_id"] is not None)
+    return ListAnswer(epoch=head["epoch"], primary=head["on_primary"], workspaces=workspaces, members=members)
 
 
 def _only(wanted: dict[str, str | None]) -> tuple[str, list[str]]:

@@ -14,12 +14,32 @@ MAX_CONTENT_CHARACTERS = 16 << 20
 
 
 class CreateWorkspace(Contract):
-    """A workspace. `owner_id` empty: everyone's."""
+    """A workspace. `owner_id` empty: everyone's; absent: the asker's own, or everyone's where the asker is unscoped."""
 
     kind: Literal["create_workspace"] = "create_workspace"
     workspace_id: NewId
     name: str
-    owner_id: str = ""
+    owner_id: str | None = None
+
+
+class SetMember(Contract):
+    """Makes a user a member of a workspace; one who is a member stays one. For the workspace's owner, an administrator
+    who may see it (`administrator`: the gateway knows the asker as one), and who is unscoped.
+    """
+
+    kind: Literal["set_member"] = "set_member"
+    workspace_id: Id
+    user_id: Id
+    administrator: bool = False
+
+
+class RemoveMember(Contract):
+    """Ends a membership; one that is not there has ended. For the same as `set_member`."""
+
+    kind: Literal["remove_member"] = "remove_member"
+    workspace_id: Id
+    user_id: Id
+    administrator: bool = False
 
 
 class CreateTask(Contract):
@@ -143,6 +163,8 @@ class CompleteTurn(Contract):
 
 Command = Annotated[
     CreateWorkspace
+    | SetMember
+    | RemoveMember
     | CreateTask
     | DeleteTask
     | CreateSession

@@ -151,8 +151,16 @@ class SessionList(Contract):
     session_id: str | None = None
 
 
+class MemberList(Contract):
+    """The members of a workspace that the asker may see, by id."""
+
+    kind: Literal["member_list"] = "member_list"
+    identity: Identity
+    workspace_id: Id
+
+
 Read = Annotated[
-    MessagesPage | TurnsPage | RevisionCheck | SessionSearch | WorkspaceList | TaskList | SessionList,
+    MessagesPage | TurnsPage | RevisionCheck | SessionSearch | WorkspaceList | TaskList | SessionList | MemberList,
     Field(discriminator="kind"),
 ]
 
@@ -262,13 +270,23 @@ class SessionRow(Contract):
     revision: int
 
 
+class MemberRow(Contract):
+    """One member of a workspace."""
+
+    user_id: str
+    role: str
+
+
 class ListAnswer(SourcePosition):
-    """Rows of a first-party list; the kind asked for is filled."""
+    """Rows of a first-party list; the kind asked for is filled. Beside members stands their workspace; without it, it
+    is not there, or not the asker's to see.
+    """
 
     kind: Literal["list"] = "list"
     workspaces: tuple[WorkspaceRow, ...] = ()
     tasks: tuple[TaskRow, ...] = ()
     sessions: tuple[SessionRow, ...] = ()
+    members: tuple[MemberRow, ...] = ()
 
 
 Answer = Annotated[

@@ -2,7 +2,21 @@
 
 from aiohttp import web
 
-from services.gateway.http import lists, messages, openapi, socket, system, writers
+from services.gateway.http import (
+    identity,
+    lists,
+    members,
+    messages,
+    openapi,
+    plugin_conversation,
+    plugin_files,
+    plugin_user_state,
+    plugins,
+    socket,
+    system,
+    users,
+    writers,
+)
 from services.gateway.http.guard import admitting, answering, guarded
 from services.gateway.http.keys import CONNECTIONS, DOCUMENT, FORMS
 from services.gateway.http.routes import Route
@@ -13,16 +27,26 @@ MAX_BODY_BYTES = 32 << 20
 ROUTES: tuple[Route, ...] = (
     *system.ROUTES,
     *openapi.ROUTES,
+    *identity.ROUTES,
+    *users.ROUTES,
     *socket.ROUTES,
     *lists.ROUTES,
+    *members.ROUTES,
     *messages.ROUTES,
     *writers.ROUTES,
+    *plugins.ROUTES,
+    *plugin_files.ROUTES,
+    *plugin_conversation.ROUTES,
+    *plugin_user_state.ROUTES,
 )
 """Every route of the gateway. Those of one area stand in its module."""
 
 
-def build(allowed_hosts: frozenset[str]) -> web.Application:
-    """The application of one gateway process, without the parts under `keys`: whoever calls this puts them there."""
+def build(allowed_hosts: frozenset[str] | None) -> web.Application:
+    """The application of one gateway process, without the parts under `keys`: whoever calls this puts them there.
+
+    `allowed_hosts`: see `shared.origins.refusal`.
+    """
     application = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[answering, guarded(allowed_hosts)])
     application.on_shutdown.append(_close_connections)
     application.on_response_prepare.append(_keep_from_caches)

@@ -23,7 +23,8 @@ STATUS: Mapping[ErrorCode, int] = {
     "too_large": 413,
 }
 
-RETRY_AFTER_SECONDS = "1"
+RETRY_AFTER_SECONDS = 1
+"""When to ask again where nothing better is known; `retry_after` among a failure's details says it better."""
 
 
 class PlainError(Contract):
@@ -106,7 +107,9 @@ def concise(failure: Failure) -> web.Response:
 
 
 def _response(failure: Failure, body: object) -> web.Response:
-    headers = {"Retry-After": RETRY_AFTER_SECONDS} if failure.retryable else {}
+    headers = {}
+    if failure.retryable:
+        headers["Retry-After"] = str(failure.details.get("retry_after", RETRY_AFTER_SECONDS))
     if failure.code == "unauthenticated":
         headers["WWW-Authenticate"] = "Bearer"
     return web.json_response(body, status=STATUS[failure.code], headers=headers)

@@ -11,12 +11,13 @@ from services.gateway.http.queries import unstorable
 from services.gateway.http.routes import Access, Route
 from services.gateway.identity.caller import Caller
 from shared.contracts.errors import Failure, RequestFailed
+from shared.database import AWAY
 from shared.origins import refusal
 
 logger = logging.getLogger(__name__)
 
 
-def guarded(allowed_hosts: frozenset[str]) -> Middleware:
+def guarded(allowed_hosts: frozenset[str] | None) -> Middleware:
     """Refuses foreign hosts and origins with 403, on every method and on the WebSocket's upgrade, and queries that no
     row can match with 400.
     """
@@ -47,6 +48,9 @@ def admitting(route: Route) -> Handler:
             return await route.handler(request)
         except RequestFailed as failed:
             return told(failed.failure, route.form)
+        except AWAY as error:
+            logger.warning("%s %s: the database did not answer: %s", route.method, route.path, type(error).__name__)
+            return told(Failure(code="unavailable", message="the database did not answer; ask again"), route.form)
 
     return handle
 

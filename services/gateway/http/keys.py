@@ -9,6 +9,13 @@ from services.gateway.control import Control
 from services.gateway.http.errors import Form
 from services.gateway.identity.authentication import Authentication
 from services.gateway.identity.caller import Caller
+from services.gateway.identity.signing_in import SigningIn
+from services.gateway.plugins.bindings import Bindings
+from services.gateway.plugins.cursors import Cursors
+from services.gateway.plugins.fetching import Sources
+from services.gateway.plugins.lifecycle import Plugins
+from services.gateway.plugins.registry import Registry
+from services.gateway.plugins.user_state import UserState
 from services.gateway.scopes.hub import Hub
 from services.gateway.source.requests import Source
 from services.gateway.websocket.connection import Action
@@ -28,8 +35,16 @@ FORMS: web.AppKey[Mapping[web.AbstractRoute, Form]] = web.AppKey("forms")
 """How each route tells errors."""
 DOCUMENT = web.AppKey("document", bytes)
 """The OpenAPI document."""
+REGISTRY = web.AppKey("registry", Registry)
+BINDINGS = web.AppKey("bindings", Bindings)
+CURSORS = web.AppKey("cursors", Cursors)
+PLUGINS = web.AppKey("plugins", Plugins)
+SOURCES = web.AppKey("sources", Sources)
+USER_STATE = web.AppKey("user_state", UserState)
 READINESS: web.AppKey[Readiness] = web.AppKey("readiness")
 AUTHENTICATION: web.AppKey[Authentication] = web.AppKey("authentication")
+ACCOUNTS = web.AppKey("accounts", SigningIn)
+"""Only with authentication enabled."""
 CALLER = web.RequestKey("caller", Caller)
 IDENTITY = web.RequestKey("identity", Identity)
 """The caller's identity, as reads and commands carry it."""

@@ -19,6 +19,7 @@ from shared.contracts.errors import RequestFailed
 from shared.contracts.identity import Identity
 from shared.contracts.reads import (
     ListAnswer,
+    MemberList,
     MessagesAnswer,
     MessagesPage,
     Read,
@@ -117,7 +118,7 @@ class Source:
         search = search.model_copy(update={"least": self._positions.least(search.session_id)})
         return await self._read(search, _SEARCH)
 
-    async def list(self, request: WorkspaceList | TaskList | SessionList) -> ListAnswer:
+    async def list(self, request: WorkspaceList | TaskList | SessionList | MemberList) -> ListAnswer:
         """A first-party list."""
         return await self._read(request, _LIST)
 

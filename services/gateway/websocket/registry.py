@@ -1,16 +1,19 @@
 """The open connections of this process."""
 
 import asyncio
+from collections.abc import Collection
 
-from services.gateway.websocket.closes import GOING_AWAY
+from services.gateway.websocket.closes import GOING_AWAY, UNAUTHENTICATED
 from services.gateway.websocket.connection import Connection
+from shared.contracts.identity import Identity
 
 
 class Connections:
-    """Knows every open connection, to close them all when the process stops."""
+    """Knows every open connection, to close those whose credential has ended, and all when the process stops."""
 
     def __init__(self) -> None:
         self._open: set[Connection] = set()
+        self._ending: dict[Connection, asyncio.Task[None]] = {}
 
     def add(self, connection: Connection) -> None:
         """A client has connected."""
@@ -20,6 +23,46 @@ class Connections:
         """A client is gone."""
         self._open.discard(connection)
 
+    def credentials(self) -> frozenset[tuple[str, str]]:
+        """User and credential of every connection."""
+        identities = (connection.caller.identity for connection in self._open)
+        return frozenset((identity.user, identity.credential) for identity in identities)
+
+    def end(self, user: str, credentials: Collection[str]) -> int:
+        """Closes the connections that these credentials of a user opened, all of the user's where none is named: a
+        terminal frame for each scope, then the close. Returns how many; nothing is waited for.
+        """
+        ending = [
+            connection
+            for connection in self._open
+            if connection not in self._ending and _opened_by(connection.caller.identity, user, credentials)
+        ]
+        for connection in ending:
+            for scope in tuple(connection.scopes.values()):
+                if scope.has_opened:
+                    scope.end()
+            self._ending[connection] = asyncio.get_running_loop().create_task(self._end(connection))
+        return len(ending)
+
+    async def _end(self, connection: Connection) -> None:
+        try:
+            await connection.close(UNAUTHENTICATED)
+        finally:
+            del self._ending[connection]
+
+    def notify(self, user: str, frame: bytes) -> None:
+        """Sends a notification to every connection of a user. One that takes nothing at the moment and has no more room
+        misses it.
+        """
+        for connection in self._open:
+            if connection.caller.identity.user == user:
+                connection.offer(frame)
+
     async def close_all(self) -> None:
         """Closes every connection with the code that means: connect again, elsewhere."""
-        await asyncio.gather(*(connection.close(GOING_AWAY) for connection in self._open), return_exceptions=True)
+        closing = (connection.close(GOING_AWAY) for connection in self._open)
+        await asyncio.gather(*closing, *self._ending.values(), return_exceptions=True)
+
+
+def _opened_by(identity: Identity, user: str, credentials: Collection[str]) -> bool:
+    return identity.user == user and (not credentials or identity.credential in credentials)

@@ -10,7 +10,7 @@ from services.revision.commands.messages import create_message, delete_message, 
 from services.revision.commands.sessions import create_session, delete_session
 from services.revision.commands.transaction import Transactions
 from services.revision.commands.turns import complete_turn, start_turn
-from services.revision.commands.workspaces import create_task, create_workspace, delete_task
+from services.revision.commands.workspaces import create_task, create_workspace, delete_task, remove_member, set_member
 from shared.contracts.base import Contract
 from shared.contracts.commands import (
     AppendMessage,
@@ -24,6 +24,8 @@ from shared.contracts.commands import (
     DeleteMessage,
     DeleteSession,
     DeleteTask,
+    RemoveMember,
+    SetMember,
     StartTurn,
     UpdateMessage,
 )
@@ -34,6 +36,8 @@ Handler = Callable[[asyncpg.Connection, Identity, Any], Awaitable[CommandResult]
 
 _HANDLERS: Mapping[type[Contract], Handler] = {
     CreateWorkspace: create_workspace,
+    SetMember: set_member,
+    RemoveMember: remove_member,
     CreateTask: create_task,
     DeleteTask: delete_task,
     CreateSession: create_session,

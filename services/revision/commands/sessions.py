@@ -2,7 +2,7 @@
 
 import asyncpg
 
-from services.revision.commands.session import sees_session, standing, unchanged, unseen
+from services.revision.commands.session import sees_session, standing, unchanged
 from services.revision.commands.values import is_metadata, is_moment, metadata_text, moment, refuse_nul
 from services.revision.commands.workspaces import require_task
 from shared.contracts.commands import CommandResult, CreateSession, DeleteSession
@@ -49,14 +49,15 @@ async def create_session(connection: asyncpg.Connection, identity: Identity, com
 
 
 async def delete_session(connection: asyncpg.Connection, identity: Identity, command: DeleteSession) -> CommandResult:
-    """The removal's revision is the last one + 1. Commands cannot advance it while the row is locked; a plain update
+    """One that the asker does not see is answered as one that is not there: there is nothing to delete.
+
+    The removal's revision is the last one + 1. Commands cannot advance it while the row is locked; a plain update
     of its messages that commits in between makes the removal's one later than this answer says.
     """
-    locked = await connection.fetchrow(_LOCK, command.session_id)
-    if locked is None:
-        return await unchanged(connection, command.session_id)
-    if not await sees_session(connection, identity, command.session_id):
-        raise unseen()
+    epoch, _ = await standing(connection, command.session_id)
+    seen = await sees_session(connection, identity, command.session_id)
+    if not seen or await connection.fetchrow(_LOCK, command.session_id) is None:
+        return CommandResult(session_id=command.session_id, epoch=epoch)
     epoch, last = await standing(connection, command.session_id)
     await connection.execute(_DELETE, command.session_id)
     return CommandResult(session_id=command.session_id, epoch=epoch, base_revision=last, revision=last + 1)

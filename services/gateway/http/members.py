@@ -1,0 +1,129 @@
+"""Members of workspaces: who reads and writes there, besides the owner."""
+
+from aiohttp import web
+from pydantic import TypeAdapter, ValidationError
+
+from services.gateway.http.keys import CALLER, CONTROL, DATABASE, IDENTITY, SOURCE
+from services.gateway.http.routes import Answer, Route, plain_errors, typed_errors
+from services.gateway.identity.accounts import Accounts, no_such_user, user_named
+from shared.contracts.base import Contract, Id
+from shared.contracts.commands import RemoveMember, SetMember
+from shared.contracts.control import MembershipChanged
+from shared.contracts.errors import RequestFailed
+from shared.contracts.reads import MemberList
+
+_ID: TypeAdapter[str] = TypeAdapter(Id)
+
+
+class MemberTold(Contract):
+    """A member. The names are empty where no account has this id."""
+
+    user_id: str
+    username: str
+    display_name: str
+    role: str
+
+
+class MembersTold(Contract):
+    """A workspace's owner (empty: everyone sees it) and its members, by id."""
+
+    workspace_id: str
+    owner_id: str
+    members: tuple[MemberTold, ...]
+
+
+class Membership(Contract):
+    """A user of a workspace whose membership was set or removed."""
+
+    workspace_id: str
+    user_id: str
+
+
+async def list_members(request: web.Request) -> web.Response:
+    """Who is a member, told to everybody who may see the workspace."""
+    wanted = MemberList(identity=request[IDENTITY], workspace_id=_workspace(request))
+    answer = await request.app[SOURCE].list(wanted)
+    if not answer.workspaces:
+        raise _no_such_workspace()
+    names = await Accounts(request.app[DATABASE]).names(tuple(row.user_id for row in answer.members))
+    told = MembersTold(
+        workspace_id=answer.workspaces[0].id,
+        owner_id=answer.workspaces[0].owner_id,
+        members=tuple(
+            MemberTold(user_id=row.user_id, role=row.role, username=username, display_name=display_name)
+            for row in answer.members
+            for username, display_name in (names.get(row.user_id, ("", "")),)
+        ),
+    )
+    return web.json_response(told.model_dump(mode="json"))
+
+
+async def set_member(request: web.Request) -> web.Response:
+    """Makes a user with an account a member."""
+    workspace_id, user_id = _workspace(request), user_named(request.match_info["user_id"])
+    if not await Accounts(request.app[DATABASE]).exists(user_id):
+        raise no_such_user()
+    administrator = request[CALLER].administrator
+    return await _carried_out(
+        request, SetMember(workspace_id=workspace_id, user_id=user_id, administrator=administrator)
+    )
+
+
+async def remove_member(request: web.Request) -> web.Response:
+    """Ends a membership; the user's open scopes there end at once."""
+    workspace_id, user_id = _workspace(request), user_named(request.match_info["user_id"])
+    administrator = request[CALLER].administrator
+    return await _carried_out(
+        request, RemoveMember(workspace_id=workspace_id, user_id=user_id, administrator=administrator)
+    )
+
+
+async def _carried_out(request: web.Request, command: SetMember | RemoveMember) -> web.Response:
+    await request.app[SOURCE].command(request[IDENTITY], command)
+    changed = MembershipChanged(workspace_id=command.workspace_id, users=(command.user_id,))
+    await request.app[CONTROL].announce(changed)
+    done = Membership(workspace_id=command.workspace_id, user_id=command.user_id)
+    return web.json_response(done.model_dump(mode="json"))
+
+
+def _workspace(request: web.Request) -> str:
+    try:
+        return _ID.validate_python(request.match_info["workspace_id"])
+    except ValidationError:
+        raise _no_such_workspace() from None
+
+
+def _no_such_workspace() -> RequestFailed:
+    return RequestFailed("not_found", "there is no such workspace, or it is not yours to see")
+
+
+_MEMBER = "/api/v1/workspaces/{workspace_id}/members/{user_id}"
+
+ROUTES = (
+    Route(
+        "GET",
+        "/api/v1/workspaces/{workspace_id}/members",
+        list_members,
+        "The members of a workspace",
+        "conversations",
+        (Answer(200, "At most 500, by id.", MembersTold), *plain_errors(404)),
+    ),
+    Route(
+        "PUT",
+        _MEMBER,
+        set_member,
+        "Make a user a member of a workspace",
+        "writers",
+        (Answer(200, "They are one.", Membership), *typed_errors(404, 429)),
+        form="typed",
+    ),
+    Route(
+        "DELETE",
+        _MEMBER,
+        remove_member,
+        "End a user's membership of a workspace",
+        "writers",
+        (Answer(200, "They are none.", Membership), *typed_errors(404, 429)),
+        form="typed",
+    ),
+)

@@ -1,0 +1,207 @@
+"""Accounts: who may sign in, and who administers."""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+from pydantic import TypeAdapter, ValidationError
+
+from services.gateway.identity.caller import Caller
+from shared.contracts.base import Id
+from shared.contracts.errors import RequestFailed
+from shared.contracts.identity import Identity
+
+MOST_NAME_CHARACTERS = 100
+
+_ID: TypeAdapter[str] = TypeAdapter(Id)
+
+_COLUMNS = "id, username, display_name, is_admin, disabled_at, created_at"
+
+# By users_username; the others by primary key.
+_NAMED = "SELECT id, password_hash, disabled_at FROM gateway.users WHERE lower(username) = lower($1)"
+_ADD = f"""
+INSERT INTO gateway.users (id, username, display_name, password_hash, is_admin) VALUES ($1, $2, $3, $4, $5)
+RETURNING {_COLUMNS}
+"""  # noqa: S608 - literals
+_ALL = f"SELECT {_COLUMNS} FROM gateway.users ORDER BY lower(username)"  # noqa: S608
+_LOCK_ADMINISTRATORS = (
+    "SELECT id FROM gateway.users WHERE is_admin AND disabled_at IS NULL ORDER BY id FOR NO KEY UPDATE"
+)
+_CHANGE = f"""
+UPDATE gateway.users
+   SET display_name = coalesce($2, display_name),
+       is_admin = coalesce($3, is_admin),
+       disabled_at = CASE WHEN $4::boolean IS NULL THEN disabled_at
+                          WHEN $4 THEN coalesce(disabled_at, clock_timestamp()) END,
+       password_hash = coalesce($5, password_hash)
+ WHERE id = $1
+RETURNING {_COLUMNS}
+"""  # noqa: S608
+_END_SESSIONS = "DELETE FROM gateway.login_sessions WHERE user_id = $1 AND id <> $2 RETURNING id"
+_REPLACE_HASH = "UPDATE gateway.users SET password_hash = $3 WHERE id = $1 AND password_hash = $2 RETURNING id"
+_NAMES = "SELECT id, username, display_name FROM gateway.users WHERE id = ANY($1::text[])"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One account. Times in microseconds since 1970."""
+
+    id: str
+    username: str
+    display_name: str
+    administrator: bool
+    disabled: bool
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a sign-in compares with. `password_hash` None: no password signs in."""
+
+    id: str
+    password_hash: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What to change of an account; None leaves a field as it is."""
+
+    display_name: str | None = None
+    administrator: bool | None = None
+    disabled: bool | None = None
+    password_hash: str | None = None
+
+
+class Accounts:
+    """The table of accounts."""
+
+    def __init__(self, database: asyncpg.Pool) -> None:
+        self._database = database
+
+    async def add(
+        self, username: str, password_hash: str, *, display_name: str = "", administrator: bool = False
+    ) -> Account:
+        """Adds an account. Raises RequestFailed: `invalid_query`, or `conflict` where the name is taken."""
+        name = usable_username(username)
+        user_id = str(uuid.uuid4())
+        shown = usable_display_name(display_name)
+        try:
+            row = await self._database.fetchrow(_ADD, user_id, name, shown, password_hash, administrator)
+        except asyncpg.UniqueViolationError:
+            raise RequestFailed("conflict", "this username is taken") from None
+        return _account(row)
+
+    async def all(self) -> tuple[Account, ...]:
+        """Every account, by username."""
+        return tuple(_account(row) for row in await self._database.fetch(_ALL))
+
+    async def known(self, username: str) -> Known | None:
+        """The account of a name, however it is capitalised, if it may sign in."""
+        row = await self._database.fetchrow(_NAMED, username.strip())
+        return None if row is None or row["disabled_at"] is not None else Known(row["id"], row["password_hash"])
+
+    async def id_of(self, username: str) -> str:
+        """The id of a name, disabled or not. Raises RequestFailed `not_found`."""
+        row = await self._database.fetchrow(_NAMED, username.strip())
+        if row is None:
+            raise no_such_user()
+        return str(row["id"])
+
+    async def exists(self, user_id: str) -> bool:
+        """Whether there is such an account, disabled or not."""
+        return bool(await self.names((user_id,)))
+
+    async def names(self, user_ids: tuple[str, ...]) -> Mapping[str, tuple[str, str]]:
+        """Username and display name of those ids that are accounts."""
+        rows = await self._database.fetch(_NAMES, list(user_ids))
+        return {row["id"]: (row["username"], row["display_name"]) for row in rows}
+
+    async def change(
+        self, user_id: str, changes: Changes, *, keep_session: str = ""
+    ) -> tuple[Account, tuple[str, ...]]:
+        """Changes an account; returns it with the ids of the login sessions that ended by it: all of one that is
+        disabled, and after another password all but `keep_session`.
+
+        Raises RequestFailed: `not_found`, or `conflict` where no active administrator would be left. Two changes at a
+        time wait for each other there: what decides is locked.
+        """
+        async with self._database.acquire() as connection, connection.transaction(isolation="read_committed"):
+            if changes.disabled or changes.administrator is False:
+                active = await connection.fetch(_LOCK_ADMINISTRATORS)
+                if [row["id"] for row in active] == [user_id]:
+                    raise RequestFailed("conflict", "this is the last active administrator: make another one first")
+            row = await connection.fetchrow(
+                _CHANGE,
+                user_id,
+                None if changes.display_name is None else usable_display_name(changes.display_name),
+                changes.administrator,
+                changes.disabled,
+                changes.password_hash,
+            )
+            if row is None:
+                raise no_such_user()
+            ended = []
+            if changes.disabled or changes.password_hash is not None:
+                ended = await connection.fetch(_END_SESSIONS, user_id, keep_session)
+        return _account(row), tuple(found["id"] for found in ended)
+
+    async def replace_hash(self, user_id: str, before: str, after: str) -> bool:
+        """Stores the same password under other parameters, unless it was changed meanwhile."""
+        return await self._database.fetchval(_REPLACE_HASH, user_id, before, after) is not None
+
+
+def usable_username(username: str) -> str:
+    """The name as it is stored. Raises RequestFailed `invalid_query`."""
+    name = username.strip()
+    if not 1 <= len(name) <= MOST_NAME_CHARACTERS or not name.isprintable():
+        raise RequestFailed(
+            "invalid_query", f"a username has 1 to {MOST_NAME_CHARACTERS} characters, none of them a control character"
+        )
+    return name
+
+
+def usable_display_name(text: str) -> str:
+    """The name as it is stored; it may be empty. Raises RequestFailed `invalid_query`."""
+    name = text.strip()
+    if len(name) > MOST_NAME_CHARACTERS or (name and not name.isprintable()):
+        raise RequestFailed(
+            "invalid_query", f"a display name has at most {MOST_NAME_CHARACTERS} characters, none a control character"
+        )
+    return name
+
+
+def user_named(user_id: str) -> str:
+    """The id, if it can be one. Raises RequestFailed `not_found`."""
+    try:
+        return _ID.validate_python(user_id)
+    except ValidationError:
+        raise no_such_user() from None
+
+
+def no_such_user() -> RequestFailed:
+    """What is answered where an account is not there."""
+    return RequestFailed("not_found", "there is no such user")
+
+
+# Any: a row of asyncpg, which has no types.
+def caller_of(row: Mapping[str, Any], credential: str) -> Caller:
+    """Who a credential's row, with its account's columns, stands for."""
+    return Caller(
+        Identity(user=row["user_id"], credential=credential),
+        username=row["username"],
+        display_name=row["display_name"],
+        administrator=row["is_admin"],
+    )
+
+
+def _account(row: Mapping[str, Any]) -> Account:
+    return Account(
+        id=row["id"],
+        username=row["username"],
+        display_name=row["display_name"],
+        administrator=row["is_admin"],
+        disabled=row["disabled_at"] is not None,
+        created_at=row["created_at"],
+    )
