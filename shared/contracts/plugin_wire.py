@@ -4,13 +4,13 @@ exist. Never more than these fields: metadata, unstripped content and who wrote 
 
 # ruff: noqa: N815 - the names of the wire are camel-case here
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from shared.contracts.base import Contract, Timestamp
-from shared.contracts.rows import AuthorType
-from shared.contracts.wire import Revision
+from shared.contracts.rows import AuthorType, Entity
+from shared.contracts.wire import AnyChanged, Revision
 
 
 class PluginMessage(Contract):
@@ -42,6 +42,22 @@ class PluginTurn(Contract):
     startedAt: Timestamp
     completedAt: Timestamp | None = None
     updatedAt: Timestamp
+
+
+class PluginOperation(Contract):
+    """What an interval did to one row, as a plugin's scope may see it. A `remove` says: out of this scope."""
+
+    kind: Literal["upsert", "remove"]
+    entity: Entity
+    id: str
+    message: PluginMessage | None = None
+    turn: PluginTurn | None = None
+
+
+class PluginChanged(AnyChanged):
+    """Payload of `session.conversation.changed` for a plugin's scope."""
+
+    operations: tuple[PluginOperation, ...]
 
 
 class BindingBody(Contract):

@@ -50,7 +50,10 @@ class ClientMessage(Contract):
 
 
 class Subscribe(Contract):
-    """Payload of `session.conversation.subscribe`. A plugin names itself; a core request carries no plugin field."""
+    """Payload of `session.conversation.subscribe`. A plugin names itself; a core request carries no plugin field.
+
+    `sort` changes nothing: a client says how it shows rows. `managed_conversation_token` is not supported.
+    """
 
     session_id: Id
     scope_id: Id
@@ -60,8 +63,9 @@ class Subscribe(Contract):
     authors: tuple[AuthorType, ...] = ()
     sort: Literal["asc", "desc"] = "asc"
     plugin_id: str | None = None
-    generation: int | None = None
+    generation: Annotated[int, Field(strict=True)] | None = None
     binding_token: str | None = None
+    managed_conversation_token: str | None = None
 
 
 class Unsubscribe(Contract):
@@ -167,8 +171,8 @@ class FrameOperation(Contract):
     turn: CoreTurn | None = None
 
 
-class Changed(Contract):
-    """Payload of `session.conversation.changed`: change, coverage, reset, check or terminal."""
+class AnyChanged(Contract):
+    """What every payload of `session.conversation.changed` has, whoever the scope is for."""
 
     protocol_version: Literal[2] = PROTOCOL_VERSION
     scope_id: str
@@ -176,10 +180,15 @@ class Changed(Contract):
     epoch: str
     base_revision: Revision | Literal[""]
     revision: Revision | Literal[""]
-    operations: tuple[FrameOperation, ...]
     check: Literal[True] | None = None
     terminal: Literal[True] | None = None
     reset: Literal[True] | None = None
+
+
+class Changed(AnyChanged):
+    """Payload of `session.conversation.changed`: change, coverage, reset, check or terminal."""
+
+    operations: tuple[FrameOperation, ...]
 
 
 class SessionRemoved(Contract):

@@ -6,20 +6,19 @@ from aiohttp import web
 
 from services.gateway.http.keys import ACTIONS, CALLER, CONNECTIONS, HUB
 from services.gateway.http.routes import Answer, Route
+from services.gateway.scopes.grants import Grants
 from services.gateway.scopes.hub import Hub
 from services.gateway.source.requests import Source
-from services.gateway.websocket import subscriptions
 from services.gateway.websocket.connection import Action, Connection
 from services.gateway.websocket.message_actions import MessageActions
 from services.gateway.websocket.session_pushes import SessionPushes
-from shared.contracts.wire import SUBSCRIBE, UNSUBSCRIBE
+from services.gateway.websocket.subscriptions import Subscriptions
 
 
-def actions(source: Source, hub: Hub) -> Mapping[str, Action]:
+def actions(source: Source, hub: Hub, grants: Grants) -> Mapping[str, Action]:
     """Every action of the socket, by name."""
     return {
-        SUBSCRIBE: subscriptions.subscribe,
-        UNSUBSCRIBE: subscriptions.unsubscribe,
+        **Subscriptions(hub, grants).actions(),
         **MessageActions(source).actions(),
         **SessionPushes(source, hub).actions(),
     }

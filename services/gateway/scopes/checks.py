@@ -1,4 +1,4 @@
-"""Revision checks: what bounds the time for which any loss can go unnoticed (G4)."""
+"""Checks: what bounds the time for which a loss can go unnoticed, and lost access still be used (G4, G10)."""
 
 import asyncio
 import logging
@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from services.gateway.scopes.hub import Hub
-from services.gateway.scopes.scope import Phase, Scope
+from services.gateway.scopes.scope import Phase, Scope, readers_of
 from services.gateway.source.positions import KnownPositions
 from services.gateway.source.requests import Source
-from shared.contracts.control import AccessChanged
+from shared.contracts.control import AccessChanged, MembershipChanged
 from shared.contracts.errors import RequestFailed
 from shared.contracts.streams import partition_of
 
@@ -24,6 +24,9 @@ GRACE_SECONDS = 1.0
 BATCH = 500
 """Most sessions checked in one query."""
 
+READERS = 5000
+"""Most pairs of a session and a reader checked in one query, a single session's apart: a few hundredths of a second."""
+
 SETTLE_SECONDS = 0.3
 """A primary that shows less than was sent is asked once more after this: a receipt can run ahead of its commit's
 visibility, for as long as a synchronous standby takes."""
@@ -36,11 +39,21 @@ class _Opened:
     scope: Scope
     opened_at: float
     sent: int
+    live: bool
 
     @property
     def stands(self) -> bool:
-        """Whether it is still the subscription that it was then."""
-        return self.scope.phase is Phase.LIVE and self.scope.opened_at == self.opened_at
+        """Whether it is still the subscription that it was then, and told what the revision is."""
+        return self.live and self.scope.phase is Phase.LIVE and self._same
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it is still the subscription that it was then, told something or awaiting its reset."""
+        return self.scope.phase is not Phase.CLOSED and self._same
+
+    @property
+    def _same(self) -> bool:
+        return self.scope.opened_at == self.opened_at
 
 
 class Checks:
@@ -67,8 +80,18 @@ class Checks:
 
     async def access_changed(self, change: AccessChanged) -> None:
         """Another gateway, or this one, deleted a session or changed who may read it."""
-        if self._hub.follows(change.session_id):
-            self.at_once([change.session_id])
+        self._look_again(self._hub.scopes_of(change.session_id))
+
+    async def membership_changed(self, change: MembershipChanged) -> None:
+        """A workspace was given to, or taken from, some users: whatever they follow is checked at once."""
+        users = frozenset(change.users)
+        self._look_again([scope for scope in self._hub.scopes() if scope.reader in users])
+
+    def _look_again(self, scopes: Iterable[Scope]) -> None:
+        """Who may read these scopes' sessions may have changed. A scope that is opening reads for itself, and again."""
+        for scope in scopes:
+            scope.access_changed = True
+            self.at_once([scope.session_id])
 
     async def run(self) -> None:
         """Checks until it is cancelled."""
@@ -78,7 +101,7 @@ class Checks:
 
     async def _run_periodic(self) -> None:
         while True:
-            batches = list(_batches(self._hub.sessions))
+            batches = list(self._batches(self._hub.sessions))
             pause = PERIOD_SECONDS / max(1, len(batches))
             for sessions in batches or [()]:
                 started = asyncio.get_running_loop().time()
@@ -95,7 +118,7 @@ class Checks:
                 for name in self._hub.sessions
                 if name in named or (lost and partition_of(name, self._partitions) in lost)
             ]
-            for sessions in _batches(concerned):
+            for sessions in self._batches(concerned):
                 if not await self._check(sessions, 0.0):
                     self.after_loss(lost)
                     self.at_once(named)
@@ -108,7 +131,8 @@ class Checks:
             return True
         opened = {name: _opened(self._hub.scopes_of(name)) for name in sessions}
         try:
-            answer = await self._source.check(tuple(sessions))
+            readers = readers_of(each.scope for scopes in opened.values() for each in scopes)
+            answer = await self._source.check(tuple(sessions), readers)
         except RequestFailed as failed:
             logger.warning("a check of %d sessions failed: %s", len(sessions), failed.failure.code)
             return False
@@ -117,11 +141,13 @@ class Checks:
             return True
         lower = []
         for name, scopes in opened.items():
+            if (refused := answer.refused.get(name)) is not None:
+                self._hub.revoke(each.scope for each in scopes if each.lasts and each.scope.reader in refused)
             revision = answer.revisions.get(name)
             if revision is None:
                 self._positions.forget(name)
                 self._hub.end([each.scope for each in scopes if each.stands])
-            elif any(revision < each.sent for each in scopes):
+            elif any(each.live and revision < each.sent for each in scopes):
                 lower.append(name)
             else:
                 self._positions.note(name, answer.epoch, revision)
@@ -156,7 +182,7 @@ class Checks:
             revision = answer.revisions.get(name)
             if revision is None or answer.epoch != self._hub.epoch:
                 continue
-            broken = [each for each in scopes if revision < each.sent and each.stands]
+            broken = [each for each in scopes if each.stands and revision < each.sent]
             if broken:
                 logger.error(
                     "revision %s of a session is below %d that was sent: history broke", revision, broken[0].sent
@@ -166,14 +192,27 @@ class Checks:
             else:
                 self._tell(name, scopes, revision, GRACE_SECONDS)
 
-
-def _batches(sessions: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(sessions), BATCH):
-        yield sessions[start : start + BATCH]
+    def _batches(self, sessions: Iterable[str]) -> Iterator[Sequence[str]]:
+        """The sessions in as few batches as one query each can take."""
+        batch: list[str] = []
+        pairs = 0
+        for name in sessions:
+            readers = len({scope.reader for scope in self._hub.scopes_of(name)})
+            if batch and (len(batch) == BATCH or pairs + readers > READERS):
+                yield batch
+                batch, pairs = [], 0
+            batch.append(name)
+            pairs += readers
+        if batch:
+            yield batch
 
 
 def _opened(scopes: Iterable[Scope]) -> list[_Opened]:
-    return [_Opened(scope, scope.opened_at, scope.sent) for scope in scopes if scope.phase is Phase.LIVE]
+    return [
+        _Opened(scope, scope.opened_at, scope.sent, scope.phase is Phase.LIVE)
+        for scope in scopes
+        if scope.has_opened and scope.phase is not Phase.CLOSED
+    ]
 
 
 def _tell_if_standing(opened: _Opened, revision: int) -> None:

@@ -3,14 +3,14 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
 from services.gateway.scopes import frames
 from services.gateway.scopes.deliveries import Deliveries
-from services.gateway.scopes.scope import Consumer, Phase, Scope
+from services.gateway.scopes.scope import Consumer, Phase, Scope, readers_of
 from services.gateway.scopes.session import SessionScopes
 from services.gateway.source.positions import KnownPositions
 from services.gateway.source.requests import Source
@@ -53,6 +53,10 @@ class Hub:
         """The sessions that are followed."""
         return list(self._sessions)
 
+    def scopes(self) -> Iterator[Scope]:
+        """Every scope, whatever its session. Not to be used across a change of the scopes."""
+        return (scope for session in self._sessions.values() for scope in session)
+
     def scopes_of(self, session_id: str) -> list[Scope]:
         """The scopes that follow a session."""
         return list(self._sessions.get(session_id, ()))
@@ -64,18 +68,19 @@ class Hub:
     async def open(self, scope: Scope, reply: Callable[[str, int], None]) -> None:
         """Opens a scope (G1): registers it, reads its revision, replies, and only then tells it what is above.
 
-        `reply` sends the subscription's success with the epoch and revision. Raises RequestFailed when the session
-        cannot be read; the scope is
-        closed then. A scope that was closed meanwhile is not replied to.
+        `reply` sends the subscription's success with the epoch and revision, or raises to refuse it after all. Raises
+        RequestFailed when the session cannot be read; in both cases the scope is closed. A scope that was closed
+        meanwhile is not replied to.
         """
         self._sessions.setdefault(scope.session_id, SessionScopes(scope.session_id)).add(scope)
         try:
             epoch, revision = await self._position(scope)
+            if scope.phase is Phase.OPENING:
+                reply(epoch, revision)
         except BaseException:
             self.close(scope)
             raise
         if scope.phase is Phase.OPENING:
-            reply(epoch, revision)
             self._go_live(scope, epoch, revision)
 
     def close(self, scope: Scope) -> None:
@@ -121,7 +126,7 @@ class Hub:
                 self._spawn(self._reopen(scope))
 
     def end(self, scopes: Iterable[Scope]) -> None:
-        """Ends scopes whose session is gone or may no longer be read.
+        """Ends scopes whose session is gone.
 
         A connection is told that the session is gone with the last of its scopes there, hence once however they end. A
         scope that is still opening decides: the session may have been made again, and it may be that one's.
@@ -130,11 +135,24 @@ class Hub:
         for scope in scopes:
             if scope.phase is not Phase.CLOSED:
                 consumers[id(scope.consumer)] = (scope.consumer, scope.session_id)
-                scope.end()
-                self.close(scope)
-                scope.consumer.forget(scope)
+                self._end(scope)
         for consumer, session_id in consumers.values():
             self._announce_removal(consumer, session_id)
+
+    def revoke(self, scopes: Iterable[Scope]) -> None:
+        """Ends scopes that their consumer may no longer have, with a terminal frame each and no word about the session:
+        it may well be there.
+
+        One that is yet to open is left alone: whoever opens it is asked again before the reply.
+        """
+        for scope in list(scopes):
+            if scope.has_opened and scope.phase is not Phase.CLOSED:
+                self._end(scope)
+
+    def _end(self, scope: Scope) -> None:
+        scope.end()
+        self.close(scope)
+        scope.consumer.forget(scope)
 
     def reset_awaiting(self, scopes: Iterable[Scope]) -> None:
         """Resets those of these scopes that await it: their consumer has room again, or their time has come."""
@@ -200,10 +218,12 @@ class Hub:
     async def _position(self, scope: Scope) -> tuple[str, int]:
         """Epoch and revision of a scope's session, both of the epoch this gateway is in.
 
-        After an answer of another epoch the primary is asked: a replica may stay in the earlier one for long.
+        After an answer of another epoch the primary is asked: a replica may stay in the earlier one for long. So it is
+        when access has changed meanwhile: the scope was registered, but no check that has begun speaks about it.
         """
         authoritative = False
         while True:
+            scope.access_changed = False
             try:
                 answer = await self._source.revision(scope.identity, scope.session_id, authoritative=authoritative)
             except RequestFailed as failed:
@@ -214,9 +234,12 @@ class Hub:
                 await self.learn_epoch()
                 authoritative = True
                 continue
+            if scope.access_changed:
+                authoritative = True
+                continue
             if scope.session_id not in answer.revisions:
                 raise RequestFailed("not_found", "session not found")
-            revision = answer.revisions[scope.session_id]
+            revision, scope.task_id = answer.revisions[scope.session_id], answer.tasks[scope.session_id]
             self._positions.note(scope.session_id, answer.epoch, revision)
             return answer.epoch, revision
 
@@ -239,14 +262,12 @@ class Hub:
                 session.tell(scope, receipt)
 
     async def _reopen(self, scope: Scope) -> None:
-        """Reads a scope's revision again and sends its reset; ends it when its session is gone."""
+        """Reads a scope's revision again and sends its reset; ends it when its session is gone, or not to be read."""
         while scope.phase is Phase.OPENING:
             try:
                 epoch, revision = await self._position(scope)
             except RequestFailed as failed:
-                if failed.failure.code == "not_found":
-                    self.end([scope])
-                else:
+                if failed.failure.code != "not_found" or not await self._end_missing(scope):
                     await asyncio.sleep(RETRY_SECONDS)
                 continue
             if scope.phase is Phase.OPENING:
@@ -254,6 +275,20 @@ class Hub:
                 scope.tell_reset()
                 if scope.phase is Phase.OPENING:
                     self._go_live(scope, epoch, revision)
+
+    async def _end_missing(self, scope: Scope) -> bool:
+        """Ends a scope whose user was not shown its session: it is gone, or theirs no longer. `False` when neither can
+        be said.
+        """
+        try:
+            answer = await self._source.check((scope.session_id,), readers_of([scope]))
+        except RequestFailed:
+            return False
+        if scope.session_id not in answer.revisions:
+            self.end([scope])
+        else:
+            self.revoke([scope] if scope.session_id in answer.refused else ())
+        return scope.phase is Phase.CLOSED
 
     def _removed(self, session: SessionScopes, receipt: RemovedReceipt) -> None:
         session.flush()

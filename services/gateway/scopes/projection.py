@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import orjson
 
-from services.gateway.scopes.rows import core_message, core_turn
+from services.gateway.scopes.rows import core_message, core_turn, plugin_message, plugin_turn
 from shared.contracts.receipts import MAX_OPERATIONS, MAX_RECEIPT_BYTES, ChangeReceipt, Operation, Selection
 from shared.contracts.rows import AuthorType, Entity
 
@@ -15,12 +16,14 @@ class View:
     """What a scope shows of its session. Scopes with equal views share every projection.
 
     `task_id`: only rows of this task; `None` for every task. `authors`: only messages by these; empty for all. Turns
-    have no author.
+    have no author. `rows`: how rows look. Views of first-party consumers and of plugins are never equal; those of two
+    plugins may be, as their rows are the same.
     """
 
     session_id: str
     task_id: str | None = None
     authors: frozenset[AuthorType] = frozenset()
+    rows: Literal["core", "plugin"] = "core"
 
     def selects(self, entity: Entity, selection: Selection) -> bool:
         """Whether a row with this selection is shown."""
@@ -72,7 +75,7 @@ def project(receipt: ChangeReceipt, view: View) -> Projection:
 def _operations(receipt: ChangeReceipt, view: View) -> Iterator[Projected]:
     for operation in receipt.operations:
         if (current := _selection(operation)) is not None and view.selects(operation.entity, current):
-            yield Projected(operation.entity, operation.id, _upsert(operation))
+            yield Projected(operation.entity, operation.id, _upsert(operation, view))
         elif _may_be_shown(operation, view):
             yield Projected(operation.entity, operation.id, _remove(operation))
 
@@ -100,12 +103,13 @@ def _selection(operation: Operation) -> Selection | None:
     return None
 
 
-def _upsert(operation: Operation) -> bytes:
+def _upsert(operation: Operation, view: View) -> bytes:
+    core = view.rows == "core"
     body: dict[str, object] = {"kind": "upsert", "entity": operation.entity, "id": operation.id}
-    if operation.entity == "message" and operation.message is not None:
-        body["message"] = core_message(operation.message)
-    elif operation.entity == "turn" and operation.turn is not None:
-        body["turn"] = core_turn(operation.turn)
+    if operation.entity == "message" and (message := operation.message) is not None:
+        body["message"] = core_message(message) if core else plugin_message(message)
+    elif operation.entity == "turn" and (turn := operation.turn) is not None:
+        body["turn"] = core_turn(turn) if core else plugin_turn(turn)
     return orjson.dumps(body)
 
 

@@ -1,5 +1,6 @@
 """One consumer's subscription, and what it is told."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -51,14 +52,26 @@ class Consumer(Protocol):
         """The scope has ended on the gateway's side."""
 
 
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The installation of a plugin that a scope was granted to. Another installation has another generation."""
+
+    plugin_id: str
+    generation: int
+
+
 @dataclass(eq=False, slots=True)
 class Scope:
-    """A subscription. `sent` is the highest revision its client was told of, the reply's at first (G1)."""
+    """A subscription. `sent` is the highest revision its client was told of, the reply's at first (G1).
+
+    `grant`: the plugin that asked for it; `None` for first-party consumers.
+    """
 
     id: str
     view: View
     identity: Identity
     consumer: Consumer
+    grant: Grant | None = None
     phase: Phase = Phase.OPENING
     epoch: str = ""
     sent: int = 0
@@ -67,6 +80,10 @@ class Scope:
     encoded_id: bytes = b""
     owes_removal: bool = False
     """Its consumer is to be told that the session is gone, unless this scope opens on the session made again."""
+    task_id: str = ""
+    """The session's own task, as it was when the revision was read."""
+    access_changed: bool = False
+    """Who may read the session has changed since its revision was last asked for: the answer may be from before."""
 
     def __post_init__(self) -> None:
         self.encoded_id = orjson.dumps(self.id)
@@ -75,6 +92,11 @@ class Scope:
     def session_id(self) -> str:
         """The session that is followed."""
         return self.view.session_id
+
+    @property
+    def reader(self) -> str | None:
+        """The user whose access the scope depends on; `None`: it is one who may read everything."""
+        return None if self.identity.unscoped else self.identity.user
 
     @property
     def has_opened(self) -> bool:
@@ -132,3 +154,12 @@ class Scope:
     def _offer(self, frame: frames.Frame) -> None:
         if not self.consumer.offer(frame.for_scope(self.encoded_id)):
             self.await_reset()
+
+
+def readers_of(scopes: Iterable[Scope]) -> dict[str, tuple[str, ...]]:
+    """By session, the users who must be able to read it, each once."""
+    readers: dict[str, dict[str, None]] = {}
+    for scope in scopes:
+        if (reader := scope.reader) is not None:
+            readers.setdefault(scope.session_id, {})[reader] = None
+    return {session_id: tuple(users) for session_id, users in readers.items()}

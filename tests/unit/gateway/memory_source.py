@@ -1,7 +1,7 @@
 """A stand-in for the source, and a consumer that notes its frames: for the order in which the hub does things."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
@@ -24,6 +24,8 @@ class MemorySource(Source):
         self.epoch = "e"
         self.revisions: dict[str, int] = {"s": 5}
         self.failing: list[RequestFailed] = []
+        self.barred: set[tuple[str, str]] = set()
+        """Pairs of a session and a user who may not read it."""
         self.reads = 0
         self.gate = asyncio.Event()
         self.gate.set()
@@ -31,17 +33,28 @@ class MemorySource(Source):
         self.check_gate.set()
 
     async def revision(self, identity: Identity, session_id: str, *, authoritative: bool = False) -> RevisionAnswer:
-        return await self._answer((session_id,), self.gate)
+        shown = () if (session_id, identity.user) in self.barred else (session_id,)
+        return await self._answer(shown, {}, self.gate)
 
-    async def check(self, sessions: tuple[str, ...]) -> RevisionAnswer:
-        return await self._answer(sessions, self.check_gate)
+    async def check(
+        self, sessions: tuple[str, ...], readers: Mapping[str, tuple[str, ...]] | None = None
+    ) -> RevisionAnswer:
+        return await self._answer(sessions, readers or {}, self.check_gate)
 
-    async def _answer(self, sessions: tuple[str, ...], gate: asyncio.Event) -> RevisionAnswer:
+    async def _answer(
+        self, sessions: tuple[str, ...], readers: Mapping[str, tuple[str, ...]], gate: asyncio.Event
+    ) -> RevisionAnswer:
         self.reads += 1
         if self.failing:
             raise self.failing.pop(0)
         found = {name: self.revisions[name] for name in sessions if name in self.revisions}
-        answer = RevisionAnswer(epoch=self.epoch, primary=True, revisions=found, tasks=dict.fromkeys(found, "t"))
+        refused = {
+            name: barred
+            for name in found
+            if (barred := tuple(user for user in readers.get(name, ()) if (name, user) in self.barred))
+        }
+        tasks = dict.fromkeys(found, "t")
+        answer = RevisionAnswer(epoch=self.epoch, primary=True, revisions=found, tasks=tasks, refused=refused)
         await gate.wait()
         return answer
 

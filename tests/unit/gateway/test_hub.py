@@ -1,79 +1,22 @@
 """Opening, telling, resetting and ending scopes, in every order in which reads and receipts can come."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import Mapping
 
 import pytest
 
-from services.gateway.receipts.intake import Intake
 from services.gateway.scopes import checks as checks_module
 from services.gateway.scopes import hub as hub_module
 from services.gateway.scopes import scope as scope_module
-from services.gateway.scopes.checks import Checks
-from services.gateway.scopes.hub import Hub
 from services.gateway.scopes.joining import CALM_CHANGES
-from services.gateway.scopes.projection import View
-from services.gateway.scopes.scope import MAX_HELD, Phase, Scope
-from services.gateway.source.positions import KnownPositions
+from services.gateway.scopes.scope import MAX_HELD, Phase
 from shared.broker.receipts import Interruption, ReceiptEntry
 from shared.contracts.errors import RequestFailed
-from shared.contracts.identity import LOCAL_USER
-from shared.contracts.receipts import ChangeReceipt, RemovedReceipt
+from shared.contracts.receipts import RemovedReceipt
 from tests.support.waiting import eventually
-from tests.unit.gateway.memory_source import MemorySource, NotingConsumer, entry, settled
+from tests.unit.gateway.in_memory import Gateway
+from tests.unit.gateway.memory_source import entry, settled
 from tests.unit.gateway.receipts import change, message, removed, upsert
-
-
-class Gateway:
-    """A hub with its checks and its intake, on a source in memory."""
-
-    def __init__(self) -> None:
-        self.source = MemorySource()
-        self.positions = KnownPositions()
-        self.hub = Hub(self.source, self.positions, spread=lambda: 0.0)
-        self.checks = Checks(self.hub, self.source, self.positions, 1)
-        self.intake = Intake(self.hub, self.checks, 1)
-        self.consumer = NotingConsumer()
-        self.replies: list[tuple[str, int]] = []
-        self._sequence = 0
-
-    def scope(self, scope_id: str = "scope", consumer: NotingConsumer | None = None) -> Scope:
-        """A scope of session `s` that is yet to be opened."""
-        return Scope(id=scope_id, view=View("s"), identity=LOCAL_USER, consumer=consumer or self.consumer)
-
-    async def open(self, scope: Scope) -> None:
-        """Opens a scope."""
-        await self.hub.open(scope, lambda epoch, revision: self.replies.append((epoch, revision)))
-
-    async def opened(self, scope_id: str = "scope", consumer: NotingConsumer | None = None) -> Scope:
-        """A scope that is open."""
-        scope = self.scope(scope_id, consumer)
-        await self.open(scope)
-        return scope
-
-    def receive(self, *receipts: ChangeReceipt | RemovedReceipt) -> None:
-        """Receipts arrive, one after the other."""
-        for receipt in receipts:
-            self._sequence += 1
-            self.intake.receive([entry(receipt, self._sequence)])
-
-    async def check(self) -> None:
-        """One check of every followed session, as after a loss."""
-        self.checks.after_loss([0])
-        before = self.source.reads
-        running = asyncio.create_task(self.checks.run())
-        await settled(lambda: self.source.reads > before)
-        await asyncio.sleep(0)
-        running.cancel()
-        await asyncio.wait([running])
-
-
-@pytest.fixture
-async def gateway() -> AsyncIterator[Gateway]:
-    gateway = Gateway()
-    await gateway.hub.learn_epoch()
-    yield gateway
-    await gateway.hub.stop()
 
 
 async def test_receipts_that_arrive_while_the_revision_is_read_are_told_after_the_reply(gateway: Gateway) -> None:
@@ -328,8 +271,8 @@ async def test_a_receipt_ahead_of_its_commits_visibility_is_no_broken_history(
     gateway.receive(change(5))
     look = gateway.source.check
 
-    async def slowly(sessions: tuple[str, ...]) -> object:
-        answer = await look(sessions)
+    async def slowly(sessions: tuple[str, ...], readers: Mapping[str, tuple[str, ...]] | None = None) -> object:
+        answer = await look(sessions, readers)
         gateway.source.revisions["s"] = 6
         return answer
 

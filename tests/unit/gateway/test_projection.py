@@ -1,11 +1,16 @@
 """A receipt seen through a scope: the operations applied to filter(before) give filter(after)."""
 
+from itertools import pairwise
+
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.gateway.scopes.joining import join
 from services.gateway.scopes.projection import Projection, View, project
+from services.gateway.scopes.rows import core_message, core_turn, plugin_message, plugin_turn
+from shared.contracts.plugin_wire import PluginOperation
 from shared.contracts.receipts import MAX_OPERATIONS, Operation
 from shared.contracts.rows import AuthorType, Entity, MessageRow, TurnRow
 from tests.unit.gateway.receipts import change, message, remove, selection, turn, upsert
@@ -14,6 +19,7 @@ Row = MessageRow | TurnRow
 Rows = dict[tuple[Entity, str], Row]
 
 IDS = ("1", "2", "3")
+CONTENTS = ("a", "b", "a<kandev-system>x</kandev-system>", "a<kandev-system>x")
 SESSIONS = st.sampled_from(["s", "z"])
 TASKS = st.sampled_from(["t", "u", None])
 AUTHORS: st.SearchStrategy[AuthorType] = st.sampled_from(["user", "agent"])
@@ -25,7 +31,7 @@ def sources(draw: st.DrawFn) -> Rows:
     rows: Rows = {}
     for row_id in IDS:
         if draw(st.booleans()):
-            content = draw(st.sampled_from(["a", "b"]))
+            content = draw(st.sampled_from(CONTENTS))
             rows["message", row_id] = message(row_id, draw(SESSIONS), draw(TASKS), draw(AUTHORS), content)
         if draw(st.booleans()):
             rows["turn", row_id] = turn(row_id, draw(SESSIONS), draw(TASKS))
@@ -33,7 +39,11 @@ def sources(draw: st.DrawFn) -> Rows:
 
 
 VIEWS = st.builds(
-    View, session_id=st.just("s"), task_id=st.sampled_from([None, "t", "u"]), authors=st.frozensets(AUTHORS)
+    View,
+    session_id=st.just("s"),
+    task_id=st.sampled_from([None, "t", "u"]),
+    authors=st.frozensets(AUTHORS),
+    rows=st.sampled_from(["core", "plugin"]),
 )
 
 
@@ -50,26 +60,30 @@ def operations_between(before: Rows, after: Rows) -> list[Operation]:
     return found
 
 
-def seen(rows: Rows, view: View) -> dict[tuple[Entity, str], str]:
-    """filter(rows), as id and content."""
-    return {
-        key: row.content if isinstance(row, MessageRow) else "turn"
-        for key, row in rows.items()
-        if view.selects(key[0], selection(row))
-    }
+def shown_row(row: Row, view: View) -> object:
+    """A row as this kind of consumer may see it."""
+    if view.rows == "core":
+        return core_message(row) if isinstance(row, MessageRow) else core_turn(row)
+    return plugin_message(row) if isinstance(row, MessageRow) else plugin_turn(row)
 
 
-def applied(shown: dict[tuple[Entity, str], str], projection: Projection) -> dict[tuple[Entity, str], str]:
+def seen(rows: Rows, view: View) -> dict[tuple[Entity, str], object]:
+    """filter(rows), as the consumer sees them."""
+    return {key: shown_row(row, view) for key, row in rows.items() if view.selects(key[0], selection(row))}
+
+
+def applied(shown: dict[tuple[Entity, str], object], *projections: Projection) -> dict[tuple[Entity, str], object]:
     """What a client shows after the operations."""
     rows = dict(shown)
-    assert projection.operations is not None
-    for projected in projection.operations:
-        operation = orjson.loads(projected.encoded)
-        key = operation["entity"], operation["id"]
-        if operation["kind"] == "upsert":
-            rows[key] = operation["message"]["content"] if operation["entity"] == "message" else "turn"
-        else:
-            rows.pop(key, None)
+    for projection in projections:
+        assert projection.operations is not None
+        for projected in projection.operations:
+            operation = orjson.loads(projected.encoded)
+            key = operation["entity"], operation["id"]
+            if operation["kind"] == "upsert":
+                rows[key] = operation[operation["entity"]]
+            else:
+                rows.pop(key, None)
     return rows
 
 
@@ -78,6 +92,17 @@ def test_the_operations_lead_from_what_was_shown_to_what_is(before: Rows, after:
     projection = project(change(4, *operations_between(before, after)), view)
     assert applied(seen(before, view), projection) == seen(after, view)
     assert (projection.base, projection.revision) == (4, 5)
+
+
+@given(states=st.lists(sources(), min_size=2, max_size=6), view=VIEWS)
+def test_joined_intervals_lead_from_the_first_to_the_last(states: list[Rows], view: View) -> None:
+    """Whatever rows did in between: entered, left, came back, went to another session."""
+    receipts = [
+        change(number, *operations_between(before, after)) for number, (before, after) in enumerate(pairwise(states))
+    ]
+    joined = list(join([project(receipt, view) for receipt in receipts]))
+    assert applied(seen(states[0], view), *joined) == seen(states[-1], view)
+    assert (joined[0].base, joined[-1].revision) == (0, len(receipts))
 
 
 @given(before=sources(), after=sources(), view=VIEWS)
@@ -138,3 +163,25 @@ def test_hidden_text_leaves_only_beside_the_stripped_text() -> None:
     assert row["content"] == "for people"
     assert row["raw_content"] == content
     assert row["metadata"] == {"has_hidden_prompts": True}
+
+
+def test_a_plugin_is_told_of_a_row_whose_shown_text_stays_the_same() -> None:
+    """What grows is a block that is still open: nothing of it is shown, and the row was changed all the same."""
+    before = message("m", content="shown <kandev-system>h")
+    after = message("m", content="shown <kandev-system>hidden")
+    [projected] = project(change(1, upsert(after, before)), View("s", rows="plugin")).operations or ()
+    assert b"hid" not in projected.encoded
+    assert orjson.loads(projected.encoded)["message"]["content"] == plugin_message(before)["content"]
+
+
+def test_an_operation_of_a_plugin_is_as_its_contract_says() -> None:
+    """No field of a first-party row is among them."""
+    receipt = change(1, upsert(message("m", content="x")), upsert(turn("u")), remove(message("n")))
+    for projected in project(receipt, View("s", rows="plugin")).operations or ():
+        told = orjson.loads(projected.encoded)
+        assert PluginOperation.model_validate(told).model_dump(exclude_unset=True) == told
+
+
+def test_first_party_consumers_and_plugins_never_share_a_view() -> None:
+    assert View("s") != View("s", rows="plugin")
+    assert View("s", rows="plugin") == View("s", rows="plugin")
