@@ -57,7 +57,7 @@ _NO_SESSION = "task session not found"
 
 
 @dataclass(frozen=True, slots=True)
-class _PageRequest:
+class PageRequest:
     """A page that is asked for through a plugin. `claims`: of its cursor."""
 
     plugin: ActivePlugin
@@ -171,7 +171,7 @@ async def _bound(request: web.Request) -> ActivePlugin:
     return plugin
 
 
-async def _page_request(request: web.Request, rows: Literal["messages", "turns"]) -> _PageRequest:
+async def _page_request(request: web.Request, rows: Literal["messages", "turns"]) -> PageRequest:
     plugin = await _bound(request)
     query = request.query
     if MANAGED_HEADER in request.headers:
@@ -183,7 +183,7 @@ async def _page_request(request: web.Request, rows: Literal["messages", "turns"]
     token = _single(query, "cursor", "invalid cursor")
     selection = Selection(rows, _session_id(request), task_id, authors, sort, limit)
     claims = None if token is None else await _opened(request, plugin, selection, token)
-    return _PageRequest(plugin, selection, claims, expected_revision)
+    return PageRequest(plugin, selection, claims, expected_revision)
 
 
 async def _opened(request: web.Request, plugin: ActivePlugin, selection: Selection, token: str) -> CursorClaims:
@@ -205,7 +205,7 @@ def _require_task(selection: Selection, task_id: str) -> None:
         raise BadRequest("task_id does not match the task session")
 
 
-def _place(request: web.Request, wanted: _PageRequest, answer: MessagesAnswer | TurnsAnswer) -> Json:
+def _place(request: web.Request, wanted: PageRequest, answer: MessagesAnswer | TurnsAnswer) -> Json:
     """What a page says besides its rows."""
     cursor = None
     if answer.has_more and answer.end is not None:

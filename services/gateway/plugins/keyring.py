@@ -6,7 +6,9 @@ signed has expired. So a token of one gateway is good at every other, whatever i
 
 import asyncio
 import logging
+import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -69,13 +71,14 @@ class Keys:
 
 
 class Keyring:
-    """The keys as this gateway knows them."""
+    """The keys as this gateway knows them. `clock`: seconds that only go on."""
 
-    def __init__(self, database: asyncpg.Pool) -> None:
+    def __init__(self, database: asyncpg.Pool, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = database
+        self._clock = clock
         self._keys = Keys()
         self._reading = asyncio.Lock()
-        self._reread_at = -REREAD_SECONDS
+        self._reread_at = -math.inf
 
     @property
     def signing(self) -> bytes:
@@ -121,9 +124,9 @@ class Keyring:
         if is_signed(token, self.verifying):
             return
         async with self._reading:
-            if is_signed(token, self.verifying) or time.monotonic() - self._reread_at < REREAD_SECONDS:
+            if is_signed(token, self.verifying) or self._clock() - self._reread_at < REREAD_SECONDS:
                 return
-            self._reread_at = time.monotonic()
+            self._reread_at = self._clock()
             try:
                 self._keys = _keys_of(await self._database.fetch(_READ, float(LEAD_SECONDS)))
             except LOST:
