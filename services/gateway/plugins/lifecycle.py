@@ -1,0 +1,216 @@
+"""What may be done with plugins, and what has to hold before it is: the only way by which the gateway changes them."""
+
+import asyncio
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+from services.gateway.control import Control
+from services.gateway.plugins.archive import Package, PackageRefused, inspect
+from services.gateway.plugins.cache import Cache, Files, PackageDamaged
+from services.gateway.plugins.configuration import Config, Schema, check_config, masked, restored
+from services.gateway.plugins.manifest import Manifest
+from services.gateway.plugins.registry import ActivePlugin, Registry
+from services.gateway.plugins.states import Status, after_upgrade, may_become
+from services.gateway.plugins.store import Change, PackageMissing, Record, Store
+from services.gateway.plugins.versions import unmet_requirement
+from shared.contracts.control import PluginChanged
+from shared.contracts.errors import RequestFailed
+from shared.database import LOST
+
+logger = logging.getLogger(__name__)
+
+UNKNOWN = "there is no such plugin"
+
+BROKEN = (PackageMissing, PackageDamaged, PackageRefused)
+"""Why a stored package cannot be served: faults of what is stored, and not of this moment."""
+
+
+class Plugins:
+    """Installs, switches, configures and removes plugins. Every change is one transaction, announced once it is
+    committed, and known here before the caller is answered.
+
+    Methods raise RequestFailed. `host_version`: what plugins may require of.
+    """
+
+    def __init__(self, store: Store, registry: Registry, cache: Cache, control: Control, host_version: str) -> None:
+        self._store = store
+        self._registry = registry
+        self._cache = cache
+        self._control = control
+        self._host_version = host_version
+        # Each holds an archive in memory for as long as it is written.
+        self._installing = asyncio.Lock()
+
+    async def install(self, archive: Path) -> Record:
+        """Installs the package, or puts it in place of another version of its plugin, which stays as it is when this
+        one is refused. Settings and users' state survive an upgrade.
+        """
+        async with self._installing:
+            package = await self._inspected(archive)
+            content = await asyncio.to_thread(archive.read_bytes)
+            async with self._store.change() as change:
+                record = await self._put(change, package, content)
+        await self._announce(record.id)
+        return self._registry.installed(record.id) or record
+
+    async def enable(self, plugin_id: str) -> None:
+        """Makes a plugin active, if its package can still be served."""
+        async with self._store.change() as change:
+            record = await _able(change, plugin_id, "active")
+        # Apart from the transactions: unpacking takes a while, and connections of its own.
+        problem = await self._problem(record)
+        async with self._store.change() as change:
+            now = await _able(change, plugin_id, "active")
+            if now.installed_at != record.installed_at:
+                raise RequestFailed("conflict", "the plugin was upgraded meanwhile; look at it again")
+            await change.set_status(plugin_id, "active" if problem is None else "error", problem)
+        await self._announce(plugin_id)
+        if problem is not None:
+            raise RequestFailed("conflict", f"the plugin cannot be enabled: {problem}")
+
+    async def disable(self, plugin_id: str) -> None:
+        """Takes a plugin out of use. Everything of it is kept."""
+        async with self._store.change() as change:
+            await _able(change, plugin_id, "disabled")
+            await change.set_status(plugin_id, "disabled")
+        await self._announce(plugin_id)
+
+    async def remove(self, plugin_id: str) -> None:
+        """Removes a plugin with its package, its settings and its users' state."""
+        async with self._store.change() as change:
+            await _found(change, plugin_id)
+            await change.remove(plugin_id)
+        await self._announce(plugin_id)
+
+    async def config(self, plugin_id: str) -> Config:
+        """A plugin's settings, secrets masked."""
+        async with self._store.change() as change:
+            record = await _found(change, plugin_id)
+            return masked(_schema(record), await change.config(plugin_id))
+
+    async def configure(self, plugin_id: str, submitted: Config) -> None:
+        """Replaces a plugin's settings. A secret that comes as its mask stays what it is."""
+        async with self._store.change() as change:
+            record = await _found(change, plugin_id)
+            config = restored(_schema(record), submitted, await change.config(plugin_id))
+            if problems := check_config(_schema(record), config):
+                raise RequestFailed("invalid_query", "; ".join(f"config: {problem}" for problem in problems))
+            await change.set_config(plugin_id, config)
+        await self._announce(plugin_id)
+
+    async def files(self, plugin: ActivePlugin) -> Files:
+        """The files of an active plugin. One whose package is broken comes into the state `error`."""
+        try:
+            return await self._cache.files(plugin.package_hash)
+        except BROKEN as broken:
+            await self._fail(plugin.id, plugin.generation, _sentence(broken))
+            raise RequestFailed("unavailable", "plugin is not active") from None
+
+    def forget_files(self, plugin: ActivePlugin) -> None:
+        """The unpacked files of a plugin are not all there: whoever asks next has them unpacked again."""
+        self._cache.forget(plugin.package_hash)
+
+    async def examine(self) -> None:
+        """Looks once at every active plugin, so that the first to ask for its files need not wait, and brings those
+        that cannot be served to the state `error`. What fails for the moment is looked at when it is asked for.
+        """
+        try:
+            await self._registry.refresh()
+            for record in self._registry.all_installed():
+                if record.status == "active" and (problem := await self._problem(record)) is not None:
+                    await self._fail(record.id, record.installed_at, problem)
+        except LOST as error:
+            logger.warning("the plugins' packages could not be looked at (%s)", type(error).__name__)
+
+    async def _inspected(self, archive: Path) -> Package:
+        try:
+            package = await asyncio.to_thread(inspect, archive)
+        except PackageRefused as refused:
+            raise RequestFailed("invalid_query", refused.message) from None
+        if reason := unmet_requirement(package.manifest.min_kandev_version, self._host_version):
+            raise RequestFailed("invalid_query", reason)
+        return package
+
+    async def _put(self, change: Change, package: Package, content: bytes) -> Record:
+        manifest = package.manifest
+        before = await change.find(manifest.id)
+        if before is not None and before.version == manifest.version:
+            raise RequestFailed("conflict", f"version {manifest.version} of plugin {manifest.id} is installed already")
+        record = Record(
+            id=manifest.id,
+            version=manifest.version,
+            package_hash=package.hash,
+            manifest=manifest.model_dump(mode="json"),
+            status="active" if before is None else after_upgrade(before.status),
+            signed=package.signed,
+            installed_at=await change.next_generation(0 if before is None else before.installed_at),
+            updated_at=0,
+            last_error=None,
+            last_error_at=None,
+        )
+        record = replace(record, updated_at=record.installed_at)
+        config: Config = {}
+        if before is not None:
+            config = carried(_schema(before), manifest.config_schema, await change.config(manifest.id))
+        await change.put(record, content, config)
+        return record
+
+    async def _problem(self, record: Record) -> str | None:
+        """Why the plugin's package cannot be served here."""
+        minimum = str(record.manifest.get("min_kandev_version", ""))
+        if reason := unmet_requirement(minimum, self._host_version):
+            return reason
+        try:
+            await self._cache.files(record.package_hash)
+        except BROKEN as broken:
+            return _sentence(broken)
+        return None
+
+    async def _fail(self, plugin_id: str, generation: int, problem: str) -> None:
+        async with self._store.change() as change:
+            now = await change.find(plugin_id)
+            if now is None or now.installed_at != generation or not may_become(now.status, "error"):
+                return
+            await change.set_status(plugin_id, "error", problem)
+        logger.warning("plugin %s is not active any more: %s", plugin_id, problem)
+        await self._announce(plugin_id)
+
+    async def _announce(self, plugin_id: str) -> None:
+        await self._control.announce(PluginChanged(plugin_id=plugin_id))
+        await self._registry.changed(PluginChanged(plugin_id=plugin_id))
+
+
+def carried(before: Schema | None, after: Schema | None, config: Config) -> Config:
+    """The settings that an upgrade keeps: those that the new version describes, without secrets of the old one that
+    would not be masked any more (pure).
+    """
+
+    def revealed(setting: Config) -> bool:
+        return masked(before, setting) != setting and masked(after, setting) == setting
+
+    described = (after or {}).get("properties", {})
+    return {name: value for name, value in config.items() if name in described and not revealed({name: value})}
+
+
+async def _found(change: Change, plugin_id: str) -> Record:
+    # No plugin has an id that PostgreSQL cannot hold: such a one is not asked for.
+    record = await change.find(plugin_id) if "\x00" not in plugin_id else None
+    if record is None:
+        raise RequestFailed("not_found", UNKNOWN)
+    return record
+
+
+async def _able(change: Change, plugin_id: str, wanted: Status) -> Record:
+    record = await _found(change, plugin_id)
+    if not may_become(record.status, wanted):
+        raise RequestFailed("conflict", f"a plugin that is {record.status} cannot become {wanted}")
+    return record
+
+
+def _schema(record: Record) -> Schema | None:
+    return Manifest.model_validate(record.manifest).config_schema
+
+
+def _sentence(broken: Exception) -> str:
+    return "the stored package is gone" if isinstance(broken, PackageMissing) else str(broken)
