@@ -1,65 +1,177 @@
-"""One change to very many clients: frames for a second of the server's processor."""
+"""One change to very many clients: frames for a second of the server's processor, beside servers that do nothing but
+write ready frames.
+"""
 
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 
-from tests.bench.figures import Figure
-from tests.bench.ground import Ground, settle
+from tests.bench.audience import Audience, Filter, Heard, audience, subscription
+from tests.bench.cores import LoadCores, apart
+from tests.bench.figures import Figure, Target
+from tests.bench.ground import Ground
+from tests.bench.native import Unavailable, compiled, node_server
 from tests.bench.pacing import paced
-from tests.bench.process import Peer, Program
-from tests.bench.writing import CONTENT_BYTES, Writer, seed
+from tests.bench.process import AnsweringProgram, Program
+from tests.bench.writing import Writer, seed
 
-SCOPES = 1000
-RATE = 20.0
-"""Changes a second: few enough that none is joined with another."""
-
-FRAME_BYTES = CONTENT_BYTES + 500
+SCOPES = (1000, 5000)
 ROUNDS = 2
+
+CALM_FRAMES = 20_000.0
+"""Frames a second while one change comes at a time: a part of what the servers can do, so that nothing queues up."""
+
+STREAMING_RATE = 300.0
+"""Commits a second in one session: far more than leave one by one."""
+
+FRESH_SECONDS = 1.5
+"""Nothing is joined in a scope's first second."""
+
+VIEWS: Sequence[Filter] = (
+    {},
+    {"authors": ["agent"]},
+    {"task_id": "bench"},
+    {"authors": ["user", "agent"]},
+    {"task_id": "bench", "authors": ["agent"]},
+    {"authors": ["user"]},
+)
+"""Filters, in turn over the scopes. The last one selects nothing of what an agent writes: its scopes get coverage."""
+
+Placing = Callable[[Program], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What an audience heard, and the seconds of processor that its server took for it."""
+
+    heard: Heard
+    seconds: float
+
+    def __add__(self, other: "Spent") -> "Spent":
+        return Spent(self.heard + other.heard, self.seconds + other.seconds)
+
+
+@dataclass
+class Load:
+    """The busiest that the side of the load was: near 1, the figures say more about it than about the servers."""
+
+    clients: float = 0.0
+    cores: float = 0.0
+
+    def figures(self) -> Sequence[Figure]:
+        """Both as lines of the table."""
+        most = Target("at most", 80)
+        return (
+            Figure("- busiest process of clients, of its core", 100 * self.clients, "%", target=most),
+            Figure("- busiest core of the load, with all that it does", 100 * self.cores, "%", target=most),
+        )
+
+
+@dataclass
+class Bare:
+    """A server that writes ready frames, with its clients, and what it took in the present case."""
+
+    name: str
+    target: Target | None
+    program: AnsweringProgram
+    clients: Audience
+    taken: list[Spent] = field(default_factory=list)
 
 
 async def measure(ground: Ground, seconds: float) -> Sequence[Figure]:
-    """The gateway, with clients that follow one session, and a bare server that writes one ready frame to each."""
-    await seed(ground.pool, "crowd", 1, 1)
+    """The gateway and the bare servers in turn, with as many clients each."""
     await ground.serve()
-    writer = Writer(ground.pool, ["crowd-1-1"])
-    gateway = ground.services["gateway"]
-    port = ground.ports.private()
-    websocket = ground.url.replace("http", "ws") + "/ws"
-    sent: dict[str, list[float]] = {"gateway": [0, 0], "bare": [0, 0]}
+    figures: list[Figure] = []
+    load = Load()
+    with apart() as on_its_own_core:
+        on_its_own_core(ground.services["gateway"])
+        for scopes in SCOPES:
+            async with AsyncExitStack() as stack:
+                bare: list[Bare] = []
+                async for each in _bare_servers(stack, ground, scopes):
+                    on_its_own_core(each.program)
+                    bare.append(each)
+                figures += await _in_turn(ground, scopes, seconds, bare, load)
+    return (*figures, *load.figures())
 
-    async with (
-        Peer("sockets", str(port), "1") as server,
-        Peer("audience", websocket, str(SCOPES), "crowd-1") as followers,
-    ):
-        await server.ask(rate=1, seconds=0, size=1, each=1)
-        async with Peer("audience", f"ws://127.0.0.1:{port}/ws", str(SCOPES)) as listeners:
-            for peer in (followers, listeners):
-                await peer.ask()
+
+async def _in_turn(ground: Ground, scopes: int, seconds: float, bare: Sequence[Bare], load: Load) -> Sequence[Figure]:
+    gateway = ground.services["gateway"]
+    await seed(ground.pool, f"crowd-{scopes}", 1, 1)
+    session, message = f"crowd-{scopes}-1", f"crowd-{scopes}-1-1"
+    writer = Writer(ground.pool, [message])
+    lines = [subscription(scope, session, VIEWS[scope % len(VIEWS)]) for scope in range(scopes)]
+    calm = CALM_FRAMES / scopes
+    figures: list[Figure] = []
+    async with audience(ground, ground.port, scopes, lines) as followers:
+        await paced(calm, FRESH_SECONDS, writer.commit)
+        for case, rate in (("one change at a time", calm), (f"{STREAMING_RATE:g} commits/s", STREAMING_RATE)):
+            product: list[Spent] = []
             for _ in range(ROUNDS):
-                frames, spent = await _spent(followers, gateway)
-                await paced(RATE, 2 * seconds, writer.commit)
-                await settle()
-                await _add(sent["gateway"], followers, gateway, frames, spent)
-                frames, spent = await _spent(listeners, server)
-                await server.ask(rate=RATE, seconds=2 * seconds, size=FRAME_BYTES, each=SCOPES)
-                await settle()
-                await _add(sent["bare"], listeners, server, frames, spent)
-    rates = {name: frames / spent for name, (frames, spent) in sent.items()}
+                found = await spent(followers, gateway, load, paced(rate, seconds, writer.commit))
+                product.append(found)
+                size, ticks = found.heard.size // found.heard.frames, found.heard.frames / scopes / seconds
+                for each in bare:
+                    asked = each.program.ask(rate=ticks, seconds=seconds, size=size, each=scopes)
+                    each.taken.append(await spent(each.clients, each.program, load, asked))
+            figures += _figures(f"{scopes:,} scopes, {case}", reduce(add, product), bare)
+            for each in bare:
+                each.taken.clear()
+    return figures
+
+
+async def spent(clients: Audience, server: Program, load: Load, work: Awaitable[object]) -> Spent:
+    """Does the work, and counts what came of it once nothing more comes."""
+    before, processor, own = await clients.heard(), server.cpu_seconds(), clients.cpu_seconds()
+    cores, began = LoadCores(), time.perf_counter()
+    await work
+    load.clients = max(load.clients, (clients.cpu_seconds() - own) / (time.perf_counter() - began))
+    load.cores = max(load.cores, cores.busy())
+    after = await clients.heard_to_the_end()
+    return Spent(after - before, server.cpu_seconds() - processor)
+
+
+def _figures(what: str, product: Spent, bare: Sequence[Bare]) -> Sequence[Figure]:
+    frames, changes = (count / product.seconds for count in (product.heard.frames, product.heard.changes))
+    beside = {each.name: reduce(add, each.taken) for each in bare}
+    rates = {name: taken.heard.frames / taken.seconds for name, taken in beside.items()}
+    name = f"frames per second of processor, {what}"
+    figures = [Figure(name, frames, "/s", rates[each.name], each.name, each.target) for each in bare] or [
+        Figure(name, frames, "/s")
+    ]
+    if changes > 1.01 * frames:
+        figures.append(Figure(f"changes per second of processor, {what}, several in a frame", changes, "/s"))
     return (
-        Figure(
-            f"frames per second of processor, {SCOPES:,} scopes of one session",
-            rates["gateway"],
-            "/s",
-            rates["bare"],
-            "bare aiohttp, one ready frame per client",
-        ),
+        *figures,
+        Figure(f"frames to repair, {what}", product.heard.flaws, "", target=Target("at most", 0)),
     )
 
 
-async def _spent(audience: Peer, server: Program) -> tuple[float, float]:
-    return (await audience.ask())["frames"], server.cpu_seconds()
+async def _bare_servers(stack: AsyncExitStack, ground: Ground, clients: int) -> AsyncIterator[Bare]:
+    """Those that can run on this machine, each with its clients."""
+    least = {"Node `ws`": Target("at least", 1.2), "C, epoll": Target("at least", 0.75)}
+    for name, command in {"Node `ws`": _node, "C, epoll": _floor, "bare aiohttp": _aiohttp}.items():
+        port = ground.ports.private()
+        try:
+            program = await stack.enter_async_context(AnsweringProgram(*await command(port)))
+        except Unavailable as reason:
+            print(f"left out: {reason}", file=sys.stderr)
+            continue
+        await program.ask(rate=1, seconds=0, size=1, each=1)
+        yield Bare(name, least.get(name), program, await stack.enter_async_context(audience(ground, port, clients)))
 
 
-async def _add(into: list[float], audience: Peer, server: Program, frames: float, spent: float) -> None:
-    now_frames, now_spent = await _spent(audience, server)
-    into[0] += now_frames - frames
-    into[1] += now_spent - spent
+async def _node(port: int) -> Sequence[str]:
+    return (*await node_server(), str(port))
+
+
+async def _floor(port: int) -> Sequence[str]:
+    return (await compiled("floor"), str(port))
+
+
+async def _aiohttp(port: int) -> Sequence[str]:
+    return (sys.executable, "-m", "tests.bench.peers.sockets", str(port), "1")

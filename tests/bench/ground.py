@@ -1,6 +1,7 @@
 """The servers and services of one run: embedded PostgreSQL and Redis, three databases, and what is started on them."""
 
 import asyncio
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -43,6 +44,14 @@ ALTER TABLE task_session_turns REPLICA IDENTITY DEFAULT;
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """A gateway process and the port that it answers on."""
+
+    program: Program
+    port: int
+
+
 @dataclass
 class Ground:
     """`database` is the product's; `twin` has the same schema and triggers and no services; `bare` has the tables and
@@ -62,25 +71,36 @@ class Ground:
     folder: Path
     _started: AsyncExitStack
     services: dict[str, Program] = field(default_factory=dict)
-    url: str = ""
+    port: int = 0
+
+    @property
+    def url(self) -> str:
+        """Where the gateway answers."""
+        return f"http://127.0.0.1:{self.port}"
 
     async def track(self) -> None:
         """Starts the revision service, unless it runs, and waits until its tracker leads."""
         if "revision" not in self.services:
-            await self._start("revision", {})
+            self.services["revision"] = await self._started.enter_async_context(self._service("revision"))
             await eventually(self._leads)
 
     async def serve(self) -> None:
         """Starts all services, unless they run, and waits until the gateway serves."""
         await self.track()
         if "gateway" not in self.services:
-            port = self.ports.private()
-            self.url = f"http://127.0.0.1:{port}"
-            await self._start("reader", {})
-            await self._start("gateway", {"KANDEV_PORT": str(port)})
-            await eventually(self._serves)
+            self.services["reader"] = await self._started.enter_async_context(self._service("reader"))
+            gateway = await self._started.enter_async_context(self.gateway())
+            self.services["gateway"], self.port = gateway.program, gateway.port
 
-    async def _start(self, name: str, more: dict[str, str]) -> None:
+    @asynccontextmanager
+    async def gateway(self) -> AsyncIterator[Gateway]:
+        """A gateway of its own, once it serves. The other services have to run."""
+        port = self.ports.private()
+        async with self._service("gateway", KANDEV_PORT=str(port)) as program:
+            await eventually(lambda: self._serves(port))
+            yield Gateway(program, port)
+
+    def _service(self, name: str, **more: str) -> Program:
         environment = {
             "KANDEV_DATABASE_URL": self.database,
             "KANDEV_REDIS_URL": self.redis_url.get_secret_value(),
@@ -88,16 +108,15 @@ class Ground:
             "KANDEV_LOG_LEVEL": "ERROR",
             **more,
         }
-        program = Program("-m", "cli.main", "run", name, environment=environment)
-        self.services[name] = await self._started.enter_async_context(program)
+        return Program(sys.executable, "-m", "cli.main", "run", name, environment=environment)
 
     async def _leads(self) -> bool:
         beats = await self.pool.fetchval("SELECT heartbeat_at IS NOT NULL FROM conversation.epoch")
         return bool(beats) and bool(await self.redis.exists(streams.receipts(0)))
 
-    async def _serves(self) -> bool:
+    async def _serves(self, port: int) -> bool:
         try:
-            async with self.http.get(self.url + "/ready") as answer:
+            async with self.http.get(f"http://127.0.0.1:{port}/ready") as answer:
                 return answer.status == 200
         except aiohttp.ClientConnectionError:
             return False
@@ -114,6 +133,7 @@ async def prepared() -> AsyncIterator[Ground]:
         for server in (postgres, valkey):
             ending.callback(server.stop)
             server.start()
+        await _count_statements(postgres)
         database, twin, bare = await _databases(postgres.url, ("product", "twin", "bare"))
         pool, twin_pool, bare_pool = [
             await asyncpg.create_pool(url, min_size=WRITERS, max_size=WRITERS) for url in (database, twin, bare)
@@ -149,6 +169,18 @@ def _folder() -> Iterator[Path]:
         folder = Path(name)
         folder.chmod(0o755)
         yield folder
+
+
+async def _count_statements(postgres: PostgresServer) -> None:
+    """Makes PostgreSQL able to count statements; it does so only while it is asked to (`tests.bench.repairs`)."""
+    connection = await asyncpg.connect(postgres.url)
+    try:
+        await connection.execute("ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'")
+        await connection.execute("ALTER SYSTEM SET pg_stat_statements.track = 'none'")
+    finally:
+        await connection.close()
+    postgres.stop()
+    postgres.start()
 
 
 async def _databases(server_url: str, names: Sequence[str]) -> list[str]:

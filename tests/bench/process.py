@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,10 +23,10 @@ LINE_BYTES = 16 << 20
 
 
 class Program:
-    """One process of this repository's Python."""
+    """One process. `command` begins with an absolute path."""
 
-    def __init__(self, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
-        self._command = launched([sys.executable, *arguments], death_signal=signal.SIGKILL)
+    def __init__(self, *command: str, environment: Mapping[str, str] | None = None) -> None:
+        self._command = launched(command, death_signal=signal.SIGKILL)
         self._environment = {**os.environ, **(environment or {})}
         self._process: asyncio.subprocess.Process | None = None
 
@@ -66,12 +67,17 @@ class Program:
         tasks = Path(f"/proc/{self.process.pid}/task")
         return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.iterdir()) / 1e9
 
+    def resident_bytes(self) -> int:
+        """Memory that it occupies."""
+        rollup = Path(f"/proc/{self.process.pid}/smaps_rollup").read_text()
+        found = re.search(r"^Rss:\s+(\d+) kB", rollup, re.MULTILINE)
+        if found is None:
+            raise RuntimeError("the kernel did not say how much memory a program occupies")
+        return int(found[1]) << 10
 
-class Peer(Program):
-    """A program of `tests.bench.peers` that answers questions, one JSON object a line."""
 
-    def __init__(self, role: str, *arguments: str) -> None:
-        super().__init__("-m", f"tests.bench.peers.{role}", *arguments)
+class AnsweringProgram(Program):
+    """A program that answers questions, one JSON object a line."""
 
     async def ask(self, **question: object) -> dict[str, Any]:  # Any: each role has answers of its own
         """The answer to a question."""
@@ -85,6 +91,13 @@ class Peer(Program):
             raise RuntimeError(f"a peer ended instead of answering {sorted(question)}")
         answer: dict[str, Any] = json.loads(line)
         return answer
+
+
+class Peer(AnsweringProgram):
+    """One of `tests.bench.peers` in Python."""
+
+    def __init__(self, role: str, *arguments: str) -> None:
+        super().__init__(sys.executable, "-m", f"tests.bench.peers.{role}", *arguments)
 
 
 async def output_of(command: Sequence[str], environment: Mapping[str, str]) -> str:

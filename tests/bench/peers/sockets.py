@@ -1,4 +1,4 @@
-"""A bare aiohttp server: ready frames to WebSocket clients, and ready bodies over HTTP."""
+"""A bare aiohttp server: ready frames to WebSocket clients and an echo of theirs, and ready bodies over HTTP."""
 
 import asyncio
 import sys
@@ -25,7 +25,8 @@ async def main(answer_all: Callable[[Answer], Awaitable[None]]) -> None:
         assert transport is not None
         transports.append(transport)
         async for message in response:
-            assert message.type in {WSMsgType.TEXT, WSMsgType.BINARY}
+            assert message.type is WSMsgType.TEXT
+            await response.send_str(message.data)
         transports.remove(transport)
         return response
 
