@@ -5,10 +5,10 @@ addresses.
 """
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -126,6 +126,10 @@ class Settings(BaseSettings):
         description="Where plugin packages are unpacked: a folder that nobody else can write. Gateways of one machine "
         "may share it. Unset: a temporary one of this process.",
     )
+    test_controls: Literal["off", "on", "even-with-authentication"] = Field(
+        default="off",
+        description="Routes by which tests make changes and wait until they are told. on: not with authentication.",
+    )
     data_dir: Path = Field(default=Path(".data"), description="Where the embedded stack keeps its data.")
     log_format: Literal["text", "json"] = Field(default="text", description="Log lines for people or for machines.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
@@ -143,3 +147,13 @@ class Settings(BaseSettings):
                 "or list the names that requests may use in KANDEV_ALLOWED_HOSTS",
             )
         return host
+
+    @model_validator(mode="after")
+    def _are_meant(self) -> Self:
+        """Where accounts are kept apart, routes for tests are a mistake unless they are asked for by name."""
+        if self.auth != "disabled" and self.test_controls == "on":
+            raise PydanticCustomError(
+                "test_controls",
+                "KANDEV_TEST_CONTROLS=on is refused with authentication; if it is meant: even-with-authentication",
+            )
+        return self

@@ -116,7 +116,7 @@ class Gateway:
         control.listen(UserStateChanged, notifying(connections))
         registry, plugins = _plugins(settings, database, packages, control)
         keyring = self._keyring = Keyring(database)
-        application = build(_allowed_hosts(settings))
+        application = build(_allowed_hosts(settings), test_controls=settings.test_controls != "off")
         application[SOURCE], application[HUB], application[CONTROL] = source, hub, control
         application[DATABASE], application[REGISTRY], application[PLUGINS] = database, registry, plugins
         bindings = Bindings(keyring)

@@ -3,6 +3,7 @@
 from aiohttp import web
 
 from services.gateway.http import (
+    controls,
     identity,
     lists,
     members,
@@ -39,21 +40,22 @@ ROUTES: tuple[Route, ...] = (
     *plugin_conversation.ROUTES,
     *plugin_user_state.ROUTES,
 )
-"""Every route of the gateway. Those of one area stand in its module."""
+"""Every route of the gateway, but for those of tests alone. Those of one area stand in its module."""
 
 
-def build(allowed_hosts: frozenset[str] | None) -> web.Application:
+def build(allowed_hosts: frozenset[str] | None, *, test_controls: bool = False) -> web.Application:
     """The application of one gateway process, without the parts under `keys`: whoever calls this puts them there.
 
-    `allowed_hosts`: see `shared.origins.refusal`.
+    `allowed_hosts`: see `shared.origins.refusal`. `test_controls`: with the routes by which tests make changes.
     """
+    routes = (*ROUTES, *controls.ROUTES) if test_controls else ROUTES
     application = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[answering, guarded(allowed_hosts)])
     application.on_shutdown.append(_close_connections)
     application.on_response_prepare.append(_keep_from_caches)
     application[FORMS] = {
-        application.router.add_route(route.method, route.path, admitting(route)): route.form for route in ROUTES
+        application.router.add_route(route.method, route.path, admitting(route)): route.form for route in routes
     }
-    application[DOCUMENT] = openapi.rendered(ROUTES)
+    application[DOCUMENT] = openapi.rendered(routes)
     return application
 
 

@@ -1,7 +1,7 @@
 """The writers' routes: JSON bodies become commands, and each answers after its commit."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from aiohttp import web
@@ -13,8 +13,9 @@ from services.gateway.http.keys import CONTROL, IDENTITY, SOURCE
 from services.gateway.http.routes import Answer, Json, Method, Route, typed_errors
 from shared.contracts.base import Contract
 from shared.contracts.commands import (
-    COMMAND,
     AppendMessage,
+    Command,
+    CommandResult,
     CompleteTurn,
     CreateMessage,
     CreateSession,
@@ -29,8 +30,10 @@ from shared.contracts.commands import (
 from shared.contracts.control import AccessChanged
 from shared.contracts.errors import problem
 
+_CommandT = TypeVar("_CommandT", bound=Contract)
 
-def writer(kind: str, id_field: str | None = None, *, body: bool = True) -> Handler:
+
+def writer(form: type[Command], id_field: str | None = None, *, body: bool = True) -> Handler:
     """A handler for one kind of command.
 
     `id_field`: the command's field that the body calls `id`. Names in the path win over names in the body. Without
@@ -38,29 +41,41 @@ def writer(kind: str, id_field: str | None = None, *, body: bool = True) -> Hand
     """
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        fields = await _fields(request) if body else {}
+        fields = await object_of(request) if body else {}
         if id_field is not None and "id" in fields:
             fields[id_field] = fields.pop("id")
-        try:
-            command = COMMAND.validate_python({**fields, **request.match_info, "kind": kind}, strict=True)
-        except ValidationError as error:
-            raise BadRequest(problem(error, "body")) from None
+        command = command_of(form, {**fields, **request.match_info})
         result = await request.app[SOURCE].command(request[IDENTITY], command)
         if isinstance(command, DeleteSession):
             await request.app[CONTROL].announce(AccessChanged(session_id=command.session_id))
-        return web.json_response(
-            {
-                "session_id": result.session_id,
-                "epoch": result.epoch,
-                "base_revision": str(result.base_revision),
-                "revision": str(result.revision),
-            }
-        )
+        return committed(result)
 
     return handle
 
 
-async def _fields(request: web.Request) -> dict[str, Any]:
+def command_of(form: type[_CommandT], fields: Mapping[str, Any]) -> _CommandT:
+    """The command of that kind that the fields of a body and a path make. Raises RequestFailed."""
+    kind = form.model_fields["kind"].default
+    try:
+        return form.model_validate({**fields, "kind": kind}, strict=True)
+    except ValidationError as error:
+        raise BadRequest(problem(error, "body")) from None
+
+
+def committed(result: CommandResult) -> web.Response:
+    """The answer of every writer: what the commit did."""
+    return web.json_response(
+        {
+            "session_id": result.session_id,
+            "epoch": result.epoch,
+            "base_revision": str(result.base_revision),
+            "revision": str(result.revision),
+        }
+    )
+
+
+async def object_of(request: web.Request) -> dict[str, Any]:
+    """The body's JSON object; an empty body is an empty one. Raises RequestFailed."""
     data = await request.read()
     if not data:
         return {}
@@ -83,7 +98,9 @@ _COMMITTED: Json = {
         "revision": {"type": "string", "pattern": "^(0|[1-9][0-9]*)$"},
     },
 }
-_ANSWER: Json = {"$ref": "#/$defs/Committed", "$defs": {"Committed": _COMMITTED}}
+COMMITTED: Json = {"$ref": "#/$defs/Committed", "$defs": {"Committed": _COMMITTED}}
+"""The schema of `committed`."""
+
 _SESSION = "/api/v1/task-sessions/{session_id}"
 _MESSAGE = _SESSION + "/messages/{message_id}"
 _GUARDED: Json = {
@@ -113,17 +130,16 @@ def _body(command: type[Contract], path: str, id_field: str | None) -> Json:
 
 
 def _route(
-    method: Method, path: str, command: type[Contract], summary: str, id_field: str | None = None, *, body: bool = True
+    method: Method, path: str, command: type[Command], summary: str, id_field: str | None = None, *, body: bool = True
 ) -> Route:
-    kind: str = command.model_fields["kind"].default
     schema = _body(command, path, id_field) if body else None
     return Route(
         method,
         path,
-        writer(kind, id_field, body=body),
+        writer(command, id_field, body=body),
         summary,
         "writers",
-        (Answer(200, "Committed; what the commit did.", _ANSWER), *typed_errors(404, 409, 429)),
+        (Answer(200, "Committed; what the commit did.", COMMITTED), *typed_errors(404, 409, 429)),
         form="typed",
         body=schema,
         body_required=bool(schema and (schema["required"] or "anyOf" in schema)),

@@ -76,6 +76,11 @@ class Source:
         self._timeout = request_timeout
         self._room = Room(COMMAND_BYTES)
 
+    @property
+    def timeout(self) -> float:
+        """Seconds until a read or command that nobody answered fails."""
+        return self._timeout
+
     async def messages(self, page: MessagesPage) -> MessagesAnswer:
         """A page of messages, at least as new as anything this gateway knows of the session (G2)."""
         page = page.model_copy(update={"least": self._positions.least(page.session_id)})
