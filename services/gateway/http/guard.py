@@ -3,6 +3,7 @@
 import logging
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
 from services.gateway.http.errors import BadRequest, told
@@ -74,6 +75,8 @@ async def answering(request: web.Request, handler: Handler) -> web.StreamRespons
         return told(failed.failure, form)
     except web.HTTPRequestEntityTooLarge:
         return told(Failure(code="too_large", message="the body is too large"), form)
+    except (HttpProcessingError, web.RequestPayloadError):  # met while the body is read: its coding, its parts
+        return told(Failure(code="invalid_query", message="the body is not what its headers say"), form)
     except web.HTTPException as refused:
         if refused.status < 400:
             raise

@@ -335,6 +335,18 @@ async def test_a_body_that_is_too_large(shared_stack: Stack) -> None:
     assert body["error"] == {"code": "too_large", "message": "the body is too large", "retryable": False, "details": {}}
 
 
+async def test_a_body_that_is_not_what_its_headers_say(shared_stack: Stack) -> None:
+    headers = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
+    status, body = await shared_stack.call("POST", "/api/v1/workspaces", headers=headers, data=b"no gzip at all")
+    assert status == 400
+    assert body["error"] == {
+        "code": "invalid_query",
+        "message": "the body is not what its headers say",
+        "retryable": False,
+        "details": {},
+    }
+
+
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "OPTIONS", "PUT"])
 @pytest.mark.parametrize(
     "header",
