@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
 from cli.errors import CommandFailed
+from cli.target import TOKEN_HINT
 from cli.transcripts.contents import Transcript
 from cli.transcripts.plan import PlannedMessage, PlannedSession, PlannedTurn, Skipped, stable_id
 from cli.writing import CONFLICT, create_in_parts, update_message
@@ -74,6 +75,8 @@ def sentence(error: WriteError) -> str:
             f"The gateway cannot be used: {error}. Start everything here with `kandev-conversation up`, "
             "or name a running gateway with --url."
         )
+    if isinstance(error, WriteRefused) and error.status == 401:
+        return f"The gateway does not take this identity: {TOKEN_HINT}"
     if isinstance(error, WriteRefused):
         return f"The gateway refuses this ({error.code or error.status}): {error}."
     return str(error)

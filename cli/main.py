@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "settings": Entry("cli.settings", "settings", "List every setting with its value and meaning."),
         "plugin": Entry("cli.plugin", "plugin", "Pack and check plugins."),
         "migrate": Entry("cli.migrate", "migrate", "Bring the database to this version's schema."),
+        "user": Entry("cli.user", "user", "Accounts and access tokens."),
         "psql": Entry("cli.psql", "psql", "Open psql on the database."),
         "run": Entry("cli.run", "run", "Run one service: revision, reader or gateway."),
     }

@@ -13,7 +13,7 @@ from cli.errors import CommandFailed
 from cli.importing import sentence
 from cli.options import Finite, url_option
 from cli.skips import report_skips
-from cli.target import target_url
+from cli.target import target_token, target_url
 from cli.transcripts.contents import Transcript
 from cli.transcripts.plan import PlannedMessage, PlannedSession, stable_id
 from cli.transcripts.timeline import Moment, Step, portions, timeline
@@ -90,7 +90,7 @@ def _choose(transcript: Transcript, chosen: str | None) -> PlannedSession:
 
 
 async def _replay(replaying: "Replay", url: str) -> None:
-    async with Writers(url) as writers:
+    async with Writers(url, token=target_token()) as writers:
         try:
             await writers.reach()
             await replaying.run(writers)

@@ -10,7 +10,7 @@ from cli.errors import CommandFailed
 from cli.importing import LISTED_SESSIONS, sentence
 from cli.options import TASK, url_option
 from cli.tail_text import Clock
-from cli.target import target_url
+from cli.target import target_token, target_url
 from client.writers import ListedSession, WriteError, Writers
 
 ATTEMPTS = 2
@@ -42,7 +42,7 @@ def sessions(url: str | None, task: str | None, as_json: bool) -> None:
 
 
 async def _listed(url: str, task: str | None) -> tuple[ListedSession, ...]:
-    async with Writers(url, attempts=ATTEMPTS) as routes:
+    async with Writers(url, token=target_token(), attempts=ATTEMPTS) as routes:
         try:
             return await routes.sessions(task)
         except WriteError as error:

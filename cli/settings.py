@@ -12,7 +12,7 @@ from pydantic import SecretStr, ValidationError
 
 from cli.configuration import PREFIX, complaints_of, variables_of
 from cli.errors import CANNOT, CommandFailed
-from cli.target import DEFAULT_URL, URL_VARIABLE, gateway_url
+from cli.target import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, gateway_url
 from shared.settings import Settings
 
 MASK = "***"
@@ -20,6 +20,7 @@ URL_DEFAULT = f"the stack that runs here, else {DEFAULT_URL}"
 URL_MEANING = (
     "The gateway that commands talk to, unless --url names one: sessions, tail, verify, import, replay, doctor."
 )
+PROOF_MEANING = "The access token with which those commands prove themselves to a gateway where people sign in."
 
 # Read by the tests, not by the services.
 _TESTS = "KANDEV_TEST_"
@@ -91,11 +92,13 @@ def setting_rows(environment: Mapping[str, str]) -> tuple[SettingRow, ...]:
         default = shown(field.default)
         value = shown(getattr(values, name)) if values is not None else (MASK if given else default)
         rows.append(SettingRow(name, variables, value, default, given, field.description or "", problem))
-    return (*rows, _url_row(folded.get(URL_VARIABLE, "")))
+    token = folded.get(TOKEN_VARIABLE, "")
+    token_row = SettingRow("token", (TOKEN_VARIABLE,), MASK if token else "", "", bool(token), PROOF_MEANING)
+    return (*rows, _url_row(folded.get(URL_VARIABLE, "")), token_row)
 
 
 def _url_row(value: str) -> SettingRow:
-    """The one variable that commands read and services do not."""
+    """Where commands find the gateway; services do not read it."""
     problem, shown_value = "", URL_DEFAULT
     if value:
         shown_value = shown(SecretStr(value))
@@ -108,7 +111,8 @@ def _url_row(value: str) -> SettingRow:
 
 def unknown_variables(environment: Mapping[str, str]) -> tuple[UnknownVariable, ...]:
     """Variables with our prefix that nothing reads."""
-    known = {variable for name in Settings.model_fields for variable in variables_of(name)} | {URL_VARIABLE}
+    known = {variable for name in Settings.model_fields for variable in variables_of(name)}
+    known |= {URL_VARIABLE, TOKEN_VARIABLE}
     return tuple(
         UnknownVariable(name, next(iter(get_close_matches(name.upper(), sorted(known), 1)), ""))
         for name in sorted(environment)

@@ -12,7 +12,7 @@ from rich.live import Live
 from cli.options import SESSION, TASK, url_option
 from cli.tail_lines import AppendedLines, JsonLines
 from cli.tail_screen import Screen
-from cli.target import not_reached, target_url
+from cli.target import not_reached, target_token, target_url
 from client.connection import Connection, ConnectionFailed
 from client.events import CloseReason
 from client.follower import Follower
@@ -103,7 +103,7 @@ async def follow(url: str, session: str, scope_filter: Filter, limit: int, view:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     async with (
-        Connection(url) as connection,
+        Connection(url, token=target_token()) as connection,
         Follower(connection, session, scope_filter=scope_filter, limit=limit, observer=observe) as follower,
     ):
         stopping = asyncio.create_task(stopped.wait(), name="stopping")

@@ -10,18 +10,30 @@ from client.connection import ConnectionFailed
 from deploy.local.running import running_stack
 
 URL_VARIABLE = "KANDEV_URL"
+TOKEN_VARIABLE = "KANDEV_TOKEN"  # noqa: S105 - the name of a variable
 DEFAULT_URL = "http://127.0.0.1:8080"
 
 _SCHEMES = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 _SOCKET_PATH = "/ws"
+_TOKEN = re.compile(r"[!-~]+", re.ASCII)
 _HOST = re.compile(r"[A-Za-z0-9.-]+(:[0-9]{1,5})?", re.ASCII)
+
+TOKEN_HINT = f"where people sign in, set {TOKEN_VARIABLE} to an access token."
 
 
 def not_reached(error: ConnectionFailed) -> CommandFailed:
     """What a command says when it cannot follow anything at its URL."""
     if error.unauthenticated:
-        return CommandFailed(f"{error}. Its host name or identity is not one that the gateway accepts.")
+        return CommandFailed(f"{error}. Its host name or identity is not one that the gateway accepts: {TOKEN_HINT}")
     return CommandFailed(f"{error}. Start it (kandev-conversation up), or name it with --url.")
+
+
+def target_token() -> str | None:
+    """The access token that commands prove themselves with: `KANDEV_TOKEN`. Raises `CommandFailed` for what is none."""
+    token = os.environ.get(TOKEN_VARIABLE) or None
+    if token is not None and not _TOKEN.fullmatch(token):
+        raise CommandFailed(f"{TOKEN_VARIABLE} is no access token: `kandev-conversation user token NAME` makes one.")
+    return token
 
 
 def target_url(given: str | None = None) -> str:

@@ -16,7 +16,7 @@ from cli.errors import CommandFailed
 from cli.importing import DEFAULT_WORKSPACE, Destination, Outcome, SessionImport, sentence
 from cli.options import TITLE, url_option
 from cli.skips import report_skips
-from cli.target import target_url
+from cli.target import target_token, target_url
 from cli.transcripts.contents import Transcript
 from cli.transcripts.plan import FilePlan
 from client.writers import Unreachable, Writers
@@ -69,7 +69,7 @@ async def _import(
     url: str, transcripts: Sequence[Transcript], destination: Destination, *, quiet: bool
 ) -> list[tuple[Transcript, Outcome]]:
     total = sum(len(session.messages) for transcript in transcripts for session in transcript.plan.sessions)
-    async with Writers(url) as writers:
+    async with Writers(url, token=target_token()) as writers:
         try:
             await writers.reach()
         except Unreachable as error:

@@ -9,7 +9,7 @@ import orjson
 
 from cli.errors import CommandFailed
 from cli.options import SESSION, Finite, url_option
-from cli.target import not_reached, target_url
+from cli.target import not_reached, target_token, target_url
 from client.comparison import Comparison, Outcome, compare
 from client.connection import Connection, ConnectionFailed
 from client.events import CloseReason
@@ -82,7 +82,7 @@ def verify(sessions: tuple[str, ...], seconds: float, url: str | None, as_json: 
 
 async def follow_and_compare(url: str, sessions: tuple[str, ...], seconds: float) -> list[Report]:
     """Follows each session in every kind of scope and reports on each. Raises ConnectionFailed and CommandFailed."""
-    async with Connection(url) as connection, AsyncExitStack() as stack:
+    async with Connection(url, token=target_token()) as connection, AsyncExitStack() as stack:
         followers = [
             (name, await stack.enter_async_context(Follower(connection, session, scope_filter=chosen, everything=True)))
             for session in dict.fromkeys(sessions)

@@ -94,19 +94,22 @@ class ListedSession(Contract):
 
 class Writers:
     """A connection to the write routes at `url`, and to what a writer asks before it writes. Use it as an asynchronous
-    context.
+    context. `token`: a personal access token.
 
     Every method raises `WriteRefused` or `Unreachable`; each is safe to repeat.
     """
 
-    def __init__(self, url: str, *, attempts: int = ATTEMPTS, first_pause: float = FIRST_PAUSE) -> None:
+    def __init__(
+        self, url: str, *, token: str | None = None, attempts: int = ATTEMPTS, first_pause: float = FIRST_PAUSE
+    ) -> None:
         self.url = url.rstrip("/")
         self._attempts = attempts
         self._first_pause = first_pause
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._http: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS))
+        self._http = aiohttp.ClientSession(headers=self._headers, timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS))
         return self
 
     async def __aexit__(
@@ -267,6 +270,8 @@ class Writers:
 
 def _refusal(status: int, body: object) -> WriteRefused:
     error = body.get("error") if isinstance(body, dict) else None
+    if status == 401:
+        return WriteRefused(status, "unauthenticated", "nobody is signed in", retryable=False, details={})
     if not isinstance(error, dict):
         return WriteRefused(
             status,

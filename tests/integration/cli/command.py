@@ -17,7 +17,10 @@ class Ended:
 
 
 async def started(
-    *arguments: str | Path, stdout: int = asyncio.subprocess.PIPE, **environment: str
+    *arguments: str | Path,
+    stdout: int = asyncio.subprocess.PIPE,
+    stdin: int = asyncio.subprocess.DEVNULL,
+    **environment: str,
 ) -> asyncio.subprocess.Process:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("KANDEV_")}
     for name in ("PORT", "DATABASE_URL", "REDIS_URL"):
@@ -29,14 +32,14 @@ async def started(
         *map(str, arguments),
         cwd=TREE,
         env={**inherited, "COLUMNS": "200", **environment},
-        stdin=asyncio.subprocess.DEVNULL,
+        stdin=stdin,
         stdout=stdout,
         stderr=asyncio.subprocess.PIPE,
     )
 
 
-async def ended(process: asyncio.subprocess.Process) -> Ended:
-    out, err = await process.communicate()
+async def ended(process: asyncio.subprocess.Process, given: bytes | None = None) -> Ended:
+    out, err = await process.communicate(given)
     assert process.returncode is not None
     return Ended(process.returncode, (out or b"").decode(), err.decode())
 

@@ -210,15 +210,18 @@ async def test_access_is_the_same_for_every_command(source: Source) -> None:
         UpdateMessage(message_id="m2", session_id="s2", content="x", expected_revision=revision),
         CompleteTurn(turn_id="u2", session_id="s2"),
         DeleteMessage(message_id="m2", session_id="s2"),
-        DeleteSession(session_id="s2"),
-        DeleteTask(task_id="t2"),
     ]
+    deletions: list[Command] = [DeleteSession(session_id="s2"), DeleteTask(task_id="t2")]
     state = await source.state()
     for command in commands:
         assert (await source.refusal(command, BOB)).code == "not_found", command.kind
+    # What is not there is deleted already, and so is what is not the asker's to see.
+    nothing = await source.do(DeleteSession(session_id="nothing"), BOB)
+    assert await source.do(deletions[0], BOB) == nothing.model_copy(update={"session_id": "s2"})
+    assert await source.do(deletions[1], BOB) == await source.do(DeleteTask(task_id="nothing"), BOB)
     assert await source.state() == state
     await source.pool.execute("INSERT INTO workspace_members (workspace_id, user_id) VALUES ('w2', 'bob')")
-    for number, command in enumerate(commands):
+    for number, command in enumerate([*commands, *deletions]):
         identity = (BOB, ANN, ADMIN)[number % 3]
         if isinstance(command, UpdateMessage):
             current = await source.revision("s2")
