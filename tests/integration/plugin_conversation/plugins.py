@@ -1,6 +1,7 @@
 """What a plugin's browser part does, and what it is answered."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -37,18 +38,19 @@ class Answer:
 
 @dataclass(frozen=True)
 class Plugin:
-    """A plugin's browser part at one gateway. `binding`: what it shows; None for nothing."""
+    """A plugin's browser part at one gateway. `binding`: what it shows; None for nothing. `headers`: whose it is."""
 
     stack: Stack
     id: str
     binding: str | None = None
     gateway: str = "gateway"
+    headers: Mapping[str, str] = field(default_factory=dict)
 
-    async def get(self, path: str, query: object = None, headers: dict[str, str] | None = None) -> Answer:
+    async def get(self, path: str, query: object = None, more_headers: Mapping[str, str] | None = None) -> Answer:
         """One request below `/api/plugins/{id}/conversation`. No answer may be kept, whatever it says."""
         shown = {} if self.binding is None else {BINDING_HEADER: self.binding}
         address = f"{self.stack.url_of(self.gateway)}/api/plugins/{quote(self.id, safe='')}/conversation{path}"
-        more: Any = {"params": query, "headers": {**shown, **(headers or {})}}
+        more: Any = {"params": query, "headers": {**self.headers, **shown, **(more_headers or {})}}
         async with self.stack.http.get(URL(address, encoded=True), **more) as answer:
             assert answer.headers.getall("Cache-Control") == ["no-store"]
             assert answer.content_type == "application/json"
