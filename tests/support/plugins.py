@@ -1,13 +1,20 @@
-"""Plugins of a gateway, as tests need them: put there by SQL, and known to a gateway before it is asked."""
+"""Plugins of a gateway, as tests need them: packages, put there by SQL or by the gateway's own route."""
 
+import gzip
+import hashlib
+import io
 import json
+import tarfile
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import aiohttp
 
 from tests.support.stack import Stack
 from tests.support.waiting import eventually
 
 _PACKAGE = """
-INSERT INTO gateway.plugin_packages (hash, plugin_id, version, archive) VALUES ($1, $2, $3, '')
+INSERT INTO gateway.plugin_packages (hash, plugin_id, version, archive) VALUES ($1, $2, $3, $4)
     ON CONFLICT (hash) DO NOTHING
 """
 _PLUGIN = """
@@ -43,6 +50,24 @@ def manifest(
     }
 
 
+def sealed(files: Mapping[str, bytes]) -> bytes:
+    """An archive of these files and their checksums. The same files give the same bytes."""
+    lines = (f"{hashlib.sha256(content).hexdigest()}  {path}\n" for path, content in files.items())
+    output = io.BytesIO()
+    with tarfile.open(fileobj=output, mode="w") as archive:
+        for path, content in {**files, "checksums.txt": "".join(lines).encode()}.items():
+            entry = tarfile.TarInfo(path)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return gzip.compress(output.getvalue(), 1, mtime=0)
+
+
+def package(declared: Mapping[str, object], **files: bytes) -> bytes:
+    """A good package of a manifest: a bundle that says which version it is of, and further files by their paths."""
+    bundle = f"export default {json.dumps(declared['version'])};\n".encode()
+    return sealed({"manifest.yaml": json.dumps(declared).encode(), "ui/bundle.js": bundle, **files})
+
+
 async def install(
     stack: Stack,
     plugin_id: str,
@@ -54,13 +79,14 @@ async def install(
     gateways: Sequence[str] = ("gateway",),
     headers: Mapping[str, str] | None = None,
 ) -> int:
-    """Installs a plugin by SQL, or upgrades it, and waits until the gateways know it as it is now; its generation. It
-    has no files. `headers`: of somebody who is signed in.
+    """Installs a plugin by SQL, or upgrades it, and waits until the gateways know it as it is now; its generation.
+    `headers`: of somebody who is signed in.
     """
-    package = f"{plugin_id} {version}"
-    await stack.pool.execute(_PACKAGE, package, plugin_id, version)
-    text = json.dumps(manifest(plugin_id, version, reads=reads, user_state=user_state))
-    generation: int = await stack.pool.fetchval(_PLUGIN, plugin_id, version, package, text, status)
+    declared = manifest(plugin_id, version, reads=reads, user_state=user_state)
+    archive = package(declared)
+    name = hashlib.sha256(archive).hexdigest()
+    await stack.pool.execute(_PACKAGE, name, plugin_id, version, archive)
+    generation: int = await stack.pool.fetchval(_PLUGIN, plugin_id, version, name, json.dumps(declared), status)
     for gateway in gateways:
         await known(stack, plugin_id, gateway, generation if status == "active" else None, headers)
     return generation
@@ -94,3 +120,16 @@ async def known(
         return body["generation"] if body.get("status") == "active" else None
 
     await eventually(active, lambda found: found == generation)
+
+
+async def upload(
+    stack: Stack,
+    archive: bytes,
+    gateway: str = "gateway",
+    headers: Mapping[str, str] | None = None,
+) -> tuple[int, dict[str, Any]]:
+    """What a gateway answers to an uploaded package."""
+    form = aiohttp.FormData()
+    form.add_field("package", archive, filename="package.tar.gz", content_type="application/gzip")
+    status, body = await stack.call("POST", "/api/plugins/install", gateway=gateway, headers=headers, data=form)
+    return status, dict(body)

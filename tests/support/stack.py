@@ -148,19 +148,21 @@ class Stack:
         await self.ready("gateway")
         return self
 
-    async def start(self, service: Name, *, name: str | None = None, process: bool = False) -> None:
-        """Starts a service, on the ports that it had when it ran before. `name` tells a further replica apart."""
+    async def start(self, service: Name, *, name: str | None = None, process: bool = False, **more: object) -> None:
+        """Starts a service, on the ports that it had when it ran before. `name` tells a further replica apart, which
+        may have `more` settings of its own.
+        """
         name = name or service
         port, metrics = self._listening.setdefault(name, (self._ports.private(), self._ports.private()))
         if process:
-            self._running[name] = _Process(await self._launch(service, port, metrics))
+            self._running[name] = _Process(await self._launch(service, port, metrics, more))
             return
         settings = Settings(
             database_url=SecretStr(self.database_url),
             redis_url=SecretStr(self.redis_url),
             port=port,
             metrics_port=metrics,
-            **self._settings,  # type: ignore[arg-type] # pydantic checks them
+            **{**self._settings, **more},  # type: ignore[arg-type] # pydantic checks them
         )
         self._running[name] = _Task(SERVE[service](settings))
 
@@ -247,14 +249,16 @@ class Stack:
         )
         return found
 
-    async def _launch(self, name: Name, port: int, metrics: int) -> asyncio.subprocess.Process:
+    async def _launch(
+        self, name: Name, port: int, metrics: int, more: Mapping[str, object]
+    ) -> asyncio.subprocess.Process:
         environment = {
             **os.environ,
             "KANDEV_DATABASE_URL": self.database_url,
             "KANDEV_REDIS_URL": self.redis_url,
             "KANDEV_PORT": str(port),
             "KANDEV_METRICS_PORT": str(metrics),
-            **{f"KANDEV_{key.upper()}": str(value) for key, value in self._settings.items()},
+            **{f"KANDEV_{key.upper()}": str(value) for key, value in {**self._settings, **more}.items()},
         }
         command: Sequence[str] = (sys.executable, "-m", "cli.main", "run", name)
         return await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=environment)

@@ -93,19 +93,25 @@ def _active(request: web.Request) -> ActivePlugin:
 
 
 async def _served(request: web.Request, plugin: ActivePlugin, path: str, kind: str) -> web.Response:
-    found = (await request.app[PLUGINS].files(plugin)).get(path)
-    if found is None:
-        raise RequestFailed("not_found", _NO_FILE)
+    found = await _listed(request, plugin, path)
     headers = _headers(request, plugin, found)
     if any(known.value in {found.sha256, "*"} for known in request.if_none_match or ()):
         return web.Response(status=304, headers=headers)
     try:
         opened = await asyncio.to_thread(found.path.open, "rb")
     except FileNotFoundError:
-        # Somebody tidied up the cache.
+        # Somebody has tidied up the cache.
         request.app[PLUGINS].forget_files(plugin)
-        raise RequestFailed("unavailable", "the plugin's files are being unpacked; ask again") from None
+        found = await _listed(request, plugin, path)
+        opened = await asyncio.to_thread(found.path.open, "rb")
     return web.Response(body=opened, headers={**headers, "Content-Type": kind})
+
+
+async def _listed(request: web.Request, plugin: ActivePlugin, path: str) -> CachedFile:
+    found = (await request.app[PLUGINS].files(plugin)).get(path)
+    if found is None:
+        raise RequestFailed("not_found", _NO_FILE)
+    return found
 
 
 def _headers(request: web.Request, plugin: ActivePlugin, found: CachedFile) -> Mapping[str, str]:

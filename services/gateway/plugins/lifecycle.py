@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from dataclasses import replace
 from pathlib import Path
 
 from services.gateway.control import Control
@@ -12,7 +11,7 @@ from services.gateway.plugins.configuration import Config, Schema, check_config,
 from services.gateway.plugins.manifest import Manifest
 from services.gateway.plugins.registry import ActivePlugin, Registry
 from services.gateway.plugins.states import Status, after_upgrade, may_become
-from services.gateway.plugins.store import Change, PackageMissing, Record, Store
+from services.gateway.plugins.store import Change, NewPlugin, PackageMissing, Record, Store
 from services.gateway.plugins.versions import unmet_requirement
 from shared.contracts.control import PluginChanged
 from shared.contracts.errors import RequestFailed
@@ -52,7 +51,7 @@ class Plugins:
             async with self._store.change() as change:
                 record = await self._put(change, package, content)
         await self._announce(record.id)
-        return self._registry.installed(record.id) or record
+        return record
 
     async def enable(self, plugin_id: str) -> None:
         """Makes a plugin active, if its package can still be served."""
@@ -137,24 +136,18 @@ class Plugins:
         before = await change.find(manifest.id)
         if before is not None and before.version == manifest.version:
             raise RequestFailed("conflict", f"version {manifest.version} of plugin {manifest.id} is installed already")
-        record = Record(
-            id=manifest.id,
-            version=manifest.version,
-            package_hash=package.hash,
-            manifest=manifest.model_dump(mode="json"),
-            status="active" if before is None else after_upgrade(before.status),
-            signed=package.signed,
-            installed_at=await change.next_generation(0 if before is None else before.installed_at),
-            updated_at=0,
-            last_error=None,
-            last_error_at=None,
-        )
-        record = replace(record, updated_at=record.installed_at)
         config: Config = {}
         if before is not None:
             config = carried(_schema(before), manifest.config_schema, await change.config(manifest.id))
-        await change.put(record, content, config)
-        return record
+        return await change.put(
+            NewPlugin(
+                package,
+                content,
+                status="active" if before is None else after_upgrade(before.status),
+                config=config,
+                generation=await change.next_generation(0 if before is None else before.installed_at),
+            )
+        )
 
     async def _problem(self, record: Record) -> str | None:
         """Why the plugin's package cannot be served here."""

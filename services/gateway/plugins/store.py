@@ -8,6 +8,7 @@ from typing import Any, Self
 import asyncpg
 import orjson
 
+from services.gateway.plugins.archive import Package
 from services.gateway.plugins.states import Status
 
 PACKAGE_SECONDS = 120.0
@@ -21,10 +22,8 @@ which PostgreSQL reads no more than the part.
 # xmin names the transaction that wrote a row as it stands: whatever changed it, plain SQL included, shows here.
 _STAMP = "SELECT coalesce(string_agg(id || ' ' || xmin::text, ',' ORDER BY id), '') FROM gateway.plugins"
 
-_RECORD = """
-SELECT id, version, package_hash, manifest, status, signed, installed_at, updated_at, last_error, last_error_at
-  FROM gateway.plugins
-"""
+_FIELDS = "id, version, package_hash, manifest, status, signed, installed_at, updated_at, last_error, last_error_at"
+_RECORD = f"SELECT {_FIELDS} FROM gateway.plugins"  # noqa: S608 - no input
 _LOCKED = _RECORD + " WHERE id = $1 FOR UPDATE"
 _ALL = _RECORD + " ORDER BY id"
 
@@ -44,13 +43,14 @@ INSERT INTO gateway.plugin_packages (hash, plugin_id, version, archive) VALUES (
 """
 _DROP_PACKAGES = "DELETE FROM gateway.plugin_packages WHERE plugin_id = $1 AND hash <> $2"
 
-_PUT = """
+_PUT = f"""
 INSERT INTO gateway.plugins (id, version, package_hash, manifest, status, signed, config, installed_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
     ON CONFLICT (id) DO UPDATE SET version = excluded.version, package_hash = excluded.package_hash,
        manifest = excluded.manifest, status = excluded.status, signed = excluded.signed, config = excluded.config,
        installed_at = excluded.installed_at, updated_at = clock_timestamp(), last_error = NULL, last_error_at = NULL
-"""
+RETURNING {_FIELDS}
+"""  # noqa: S608 - no input
 _SET_STATUS = """
 UPDATE gateway.plugins SET status = $2, updated_at = clock_timestamp(),
        last_error = $3, last_error_at = CASE WHEN $3::text IS NULL THEN NULL ELSE clock_timestamp() END
@@ -87,6 +87,17 @@ class Record:
         return cls(**{**row, "manifest": orjson.loads(row["manifest"])})
 
 
+@dataclass(frozen=True, slots=True)
+class NewPlugin:
+    """A plugin as it is to be stored."""
+
+    package: Package
+    archive: bytes
+    status: Status
+    config: Json
+    generation: int
+
+
 class PackageMissing(Exception):
     """The database holds no package of this hash: its plugin was upgraded or removed meanwhile."""
 
@@ -112,25 +123,25 @@ class Change:
         found: Json = orjson.loads(await self._connection.fetchval(_CONFIG, plugin_id))
         return found
 
-    async def put(self, record: Record, archive: bytes, config: Json) -> None:
-        """Stores the plugin with its package and configuration, in place of an earlier one. Of the record's times only
-        `installed_at` is taken.
-        """
+    async def put(self, plugin: NewPlugin) -> Record:
+        """Stores the plugin with its package and configuration, in place of an earlier one."""
+        manifest = plugin.package.manifest
         await self._connection.execute(
-            _ADD_PACKAGE, record.package_hash, record.id, record.version, archive, timeout=PACKAGE_SECONDS
+            _ADD_PACKAGE, plugin.package.hash, manifest.id, manifest.version, plugin.archive, timeout=PACKAGE_SECONDS
         )
-        await self._connection.execute(
+        row = await self._connection.fetchrow(
             _PUT,
-            record.id,
-            record.version,
-            record.package_hash,
-            orjson.dumps(record.manifest).decode(),
-            record.status,
-            record.signed,
-            orjson.dumps(config).decode(),
-            record.installed_at,
+            manifest.id,
+            manifest.version,
+            plugin.package.hash,
+            manifest.model_dump_json(),
+            plugin.status,
+            plugin.package.signed,
+            orjson.dumps(plugin.config).decode(),
+            plugin.generation,
         )
-        await self._connection.execute(_DROP_PACKAGES, record.id, record.package_hash)
+        await self._connection.execute(_DROP_PACKAGES, manifest.id, plugin.package.hash)
+        return Record.of(row)
 
     async def set_status(self, plugin_id: str, status: Status, error: str | None = None) -> None:
         """Sets the status. `error`: why it is `error`; otherwise the last one is forgotten."""
