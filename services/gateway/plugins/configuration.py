@@ -90,7 +90,11 @@ def restored(schema: Schema | None, submitted: Config, stored: Config) -> Config
 
 
 def _with_secrets(value: Any, schemas: Sequence[Schema], place: Place, replace: Callable[[Place, Any], Any]) -> Any:
-    """The value with what `replace` makes of every secret in it. `schemas`: all that describe it."""
+    """The value with what `replace` makes of every secret in it. `schemas`: all that describe it; what none describes
+    is not looked into, so that this goes no deeper than a schema.
+    """
+    if not schemas:
+        return value
     if any(schema.get("format") == "password" or True in map(schema.get, SECRET_MARKS) for schema in schemas):
         return value if value in (None, "") else replace(place, value)
     if isinstance(value, dict):

@@ -15,7 +15,20 @@ AWAY = {
     "KANDEV_DATABASE_URL": "postgresql://me:hunter2@127.0.0.1:1/db",
     "KANDEV_REDIS_URL": "redis://:hunter2@127.0.0.1:1",
 }
-COMMANDS = ("up", "import", "replay", "sessions", "tail", "verify", "doctor", "settings", "migrate", "psql", "run")
+COMMANDS = (
+    "up",
+    "import",
+    "replay",
+    "sessions",
+    "tail",
+    "verify",
+    "doctor",
+    "settings",
+    "plugin",
+    "migrate",
+    "psql",
+    "run",
+)
 
 
 async def test_help_names_every_command_and_shows_examples() -> None:

@@ -154,6 +154,14 @@ def test_a_mask_for_what_was_never_stored_is_only_text() -> None:
     }
 
 
+def test_settings_of_any_depth_can_be_restored_and_then_refused() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(5000):
+        deep = {"nested": deep}
+    assert restored(SECRETS, deep, {})["nested"]["nested"] is deep["nested"]["nested"]
+    assert check_config(SECRETS, deep) == ("must be JSON of at most 100 levels",)
+
+
 def test_without_a_schema_nothing_is_secret() -> None:
     assert masked(None, {"a": "b"}) == {"a": "b"}
     assert restored(None, {"a": MASK}, {"a": "b"}) == {"a": MASK}
