@@ -226,8 +226,8 @@ async def test_nothing_is_left_of_a_removed_plugin(shared_stack: Stack, plugin_i
         ("POST", "/enable"),
         ("POST", "/disable"),
     ):
-        more = {"json": {"config": {}}} if method == "PATCH" else {}
-        status, body = await shared_stack.call(method, path + rest, **more)
+        sent: Json | None = {"config": {}} if method == "PATCH" else None
+        status, body = await shared_stack.call(method, path + rest, json=sent)
         assert status == 404, (method, rest, body)
     assert await packages(shared_stack, plugin_id) == []
     count = await shared_stack.pool.fetchval(
