@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import uvloop
 
-from tests.bench import fanout, following, live_path, pages, sources
+from tests.bench import curves, fanout, following, live_path, memory, pages, repairs, sources
 from tests.bench.figures import Figure, table
 from tests.bench.ground import Ground, prepared
 from tests.bench.native import Unavailable
+from tests.bench.process import raise_file_limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,12 @@ GROUPS: Mapping[str, Measure] = {
     "prompts": lambda ground, options: following.prompts_only(ground),
     "busy": lambda ground, options: following.staying_live(ground),
     "fanout": lambda ground, options: fanout.measure(ground, options.seconds),
+    "memory": lambda ground, options: memory.measure(ground),
+    "repairs": lambda ground, options: repairs.measure(ground),
 }
+
+CURVES = "curves"
+"""Measured only by name: takes minutes, and writes the plots of docs/performance."""
 
 
 async def run(options: Options) -> None:
@@ -45,6 +51,7 @@ async def run(options: Options) -> None:
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     figures: list[Figure] = []
+    raise_file_limit()
     async with prepared() as ground:
         for name in GROUPS:
             if name in options.names:
@@ -54,20 +61,28 @@ async def run(options: Options) -> None:
                 except Unavailable as reason:
                     print(f"{name} was left out: {reason}", file=sys.stderr)
                 print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
-    print(table(figures))
+        if CURVES in options.names:
+            await curves.measure(ground)
+    if figures:
+        print(table(figures))
 
 
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"what to measure: {', '.join(GROUPS)} (default: all)")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"what to measure: {', '.join(GROUPS)} (default: all of these), or {CURVES}",
+    )
     parser.add_argument(
         "--seconds", type=float, default=1.5, help="length of one measurement; each is taken repeatedly"
     )
     parser.add_argument("--messages", type=int, default=1_000_000, help="messages of the long session")
     given = parser.parse_args()
-    if unknown := set(given.names) - set(GROUPS):
-        parser.error(f"expected some of {', '.join(GROUPS)}, not {', '.join(sorted(unknown))}")
+    if unknown := set(given.names) - {*GROUPS, CURVES}:
+        parser.error(f"expected some of {', '.join(GROUPS)}, {CURVES}, not {', '.join(sorted(unknown))}")
     try:
         uvloop.run(run(Options(given.names or list(GROUPS), given.seconds, given.messages)))
     except (KeyboardInterrupt, asyncio.CancelledError):

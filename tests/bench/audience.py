@@ -1,6 +1,7 @@
 """Very many WebSocket clients, and what they heard."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import astuple, dataclass
@@ -12,7 +13,7 @@ import orjson
 from shared.contracts.wire import SUBSCRIBE
 from tests.bench.ground import Ground
 from tests.bench.native import compiled
-from tests.bench.process import AnsweringProgram
+from tests.bench.process import AnsweringProgram, raise_file_limit
 from tests.support.waiting import eventually
 
 OPENING_SECONDS = 240.0
@@ -20,6 +21,9 @@ OPENING_SECONDS = 240.0
 
 QUIET_SECONDS = 0.25
 """Nothing more comes after this long without a frame: changes wait to be joined for less than half of it."""
+
+SPARE_FILES = 200
+"""Open files of a process besides its connections, generously."""
 
 _files = count()
 
@@ -105,6 +109,14 @@ async def audience(ground: Ground, port: int, connections: int, lines: Sequence[
     arguments = (str(port), "/ws", str(connections), str(file))
     async with Audience(await compiled("audience"), *arguments) as clients:
         yield await clients.opened(len(lines))
+
+
+def possible(wanted: int) -> int:
+    """As many of the wanted connections as one process may have open; says so when these are fewer."""
+    most = raise_file_limit() - SPARE_FILES
+    if wanted > most:
+        print(f"only {most:,} of {wanted:,} connections: raise the limit of open files (ulimit -n)", file=sys.stderr)
+    return min(wanted, most)
 
 
 def subscription(scope: int, session_id: str, view: Filter) -> bytes:

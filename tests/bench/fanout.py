@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
 
-from tests.bench.audience import Audience, Filter, Heard, audience, subscription
+from tests.bench.audience import Audience, Filter, Heard, audience, possible, subscription
 from tests.bench.cores import LoadCores, apart
 from tests.bench.figures import Figure, Target
 from tests.bench.ground import Ground
@@ -107,7 +107,7 @@ async def _in_turn(ground: Ground, scopes: int, seconds: float, bare: Sequence[B
     lines = [subscription(scope, session, VIEWS[scope % len(VIEWS)]) for scope in range(scopes)]
     calm = CALM_FRAMES / scopes
     figures: list[Figure] = []
-    async with audience(ground, ground.port, scopes, lines) as followers:
+    async with audience(ground, ground.port, possible(scopes), lines) as followers:
         await paced(calm, FRESH_SECONDS, writer.commit)
         for case, rate in (("one change at a time", calm), (f"{STREAMING_RATE:g} commits/s", STREAMING_RATE)):
             product: list[Spent] = []
@@ -162,7 +162,9 @@ async def _bare_servers(stack: AsyncExitStack, ground: Ground, clients: int) -> 
             print(f"left out: {reason}", file=sys.stderr)
             continue
         await program.ask(rate=1, seconds=0, size=1, each=1)
-        yield Bare(name, least.get(name), program, await stack.enter_async_context(audience(ground, port, clients)))
+        yield Bare(
+            name, least.get(name), program, await stack.enter_async_context(audience(ground, port, possible(clients)))
+        )
 
 
 async def _node(port: int) -> Sequence[str]:

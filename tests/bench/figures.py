@@ -64,8 +64,13 @@ def median(values: Sequence[float]) -> float:
 
 def table(figures: Sequence[Figure]) -> str:
     """The figures in columns, as Markdown."""
-    rows = [HEADINGS, *(_cells(figure) for figure in figures)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    return columns(HEADINGS, [_cells(figure) for figure in figures])
+
+
+def columns(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+    """Lines of cells below headings, as Markdown."""
+    rows = [headings, *cells]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(headings))]
     lines = [
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
     ]

@@ -9,6 +9,9 @@ import asyncpg
 MARK = "mark:"
 """Precedes the number of a commit in the content that it writes."""
 
+AT = "at:"
+"""Precedes a moment of the monotonic clock, which all processes of a machine share, in nanoseconds."""
+
 CONTENT_BYTES = 1024
 
 _UPDATE = "UPDATE task_session_messages SET content = $2, updated_at = clock_timestamp() WHERE id = $1"
@@ -39,6 +42,21 @@ class Writer:
             await connection.execute(_UPDATE, self._messages[place % len(self._messages)], content(number))
             self.committed[number] = time.monotonic_ns()
             await transaction.commit()
+
+
+class TimedWriter:
+    """Commits one changed message at a time, whose content tells when its statement was sent."""
+
+    def __init__(self, pool: asyncpg.Pool, messages: Sequence[str], size: int) -> None:
+        self._pool = pool
+        self._messages = messages
+        self._size = size
+
+    async def commit(self, place: int) -> None:
+        """Changes the message at this place, round and round."""
+        async with self._pool.acquire() as connection:
+            text = f"{AT}{time.monotonic_ns()} ".ljust(self._size, "x")
+            await connection.execute(_UPDATE, self._messages[place % len(self._messages)], text)
 
 
 async def seed(pool: asyncpg.Pool, prefix: str, sessions: int, messages: int) -> None:
