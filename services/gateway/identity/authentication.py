@@ -1,9 +1,9 @@
 """How a request is given its caller."""
 
-import asyncio
 import hashlib
+import time
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Literal, Protocol
 
 from aiohttp import web
@@ -59,7 +59,7 @@ class Enabled:
         self._cookie = cookie
         self._sessions = sessions
         self._tokens = tokens
-        self._kept = KeptCallers()
+        self._kept = KeptCallers(time.monotonic)
 
     async def caller(self, request: web.Request) -> Caller | None:
         """The first that is proven."""
@@ -96,9 +96,10 @@ class Enabled:
 
 
 class KeptCallers:
-    """Callers of credentials that were looked up just now. Keys are digests: secrets are not kept."""
+    """Callers of credentials that were looked up just now. Keys are digests: secrets are not kept. `clock`: seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._kept: OrderedDict[bytes, tuple[Caller, float]] = OrderedDict()
         self.moment = 0
         """Moves on with every ending: what was looked up before it may be out of date."""
@@ -107,7 +108,7 @@ class KeptCallers:
         """The caller, while it can be trusted."""
         key = _key(secret)
         caller, until = self._kept.get(key, (None, 0.0))
-        if caller is not None and asyncio.get_running_loop().time() >= until:
+        if caller is not None and self._clock() >= until:
             del self._kept[key]
             return None
         return caller
@@ -116,7 +117,7 @@ class KeptCallers:
         """Keeps what was found, unless something has ended since `moment`, when it was asked."""
         if caller is None or moment != self.moment:
             return
-        self._kept[_key(secret)] = (caller, asyncio.get_running_loop().time() + KEPT_SECONDS)
+        self._kept[_key(secret)] = (caller, self._clock() + KEPT_SECONDS)
         if len(self._kept) > MOST_KEPT:
             self._kept.popitem(last=False)
 

@@ -44,6 +44,8 @@ class SessionCookie:
         value = request.get(RENEWED)
         if value is not None and self.name not in response.cookies:
             self.give(request, response, value)
+            # By the time that this signal is sent, cookies have become headers.
+            response.headers.add("Set-Cookie", response.cookies[self.name].OutputString())
 
     def _is_tls(self, request: web.Request) -> bool:
         forwarded = request.headers.get("X-Forwarded-Proto") if self._behind_proxy else None

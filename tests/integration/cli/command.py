@@ -45,4 +45,6 @@ async def ended(process: asyncio.subprocess.Process, given: bytes | None = None)
 
 
 async def run(*arguments: str | Path, **environment: str) -> Ended:
-    return await ended(await started(*arguments, stdout=asyncio.subprocess.PIPE, **environment))
+    return await ended(
+        await started(*arguments, stdout=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL, **environment)
+    )

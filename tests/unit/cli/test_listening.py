@@ -40,7 +40,7 @@ def test_a_port_in_use(taken: int, service: str, setting: str, variable: str) ->
 )
 def test_a_host_that_is_not_of_this_machine(host: str, says: str) -> None:
     with pytest.raises(CommandFailed, match=f"^KANDEV_HOST: .*({says})"):
-        check_places(places_of("gateway", Settings(host=host, port=0, metrics_port=0)))
+        check_places(places_of("gateway", Settings(auth="enabled", host=host, port=0, metrics_port=0)))
 
 
 def test_one_port_for_two_servers() -> None:
@@ -53,7 +53,7 @@ def test_one_port_for_two_servers() -> None:
 
 def test_free_ports_of_any_host_are_fine() -> None:
     for host in ("127.0.0.1", "0.0.0.0", "localhost"):
-        check_places(places_of("gateway", Settings(host=host, port=0, metrics_port=0)))
+        check_places(places_of("gateway", Settings(auth="enabled", host=host, port=0, metrics_port=0)))
 
 
 def test_a_port_that_is_not_permitted() -> None:

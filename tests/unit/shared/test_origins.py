@@ -103,3 +103,20 @@ def test_a_foreign_or_malformed_origin(origin: str) -> None:
 def test_a_listed_host_takes_its_own_pages_only() -> None:
     assert refusal("console.example.com", "http://localhost", ALLOWED) is not None
     assert refusal("console.example.com", "https://console.example.com.evil.example.com", ALLOWED) is not None
+
+
+def test_any_host_may_be_named_where_none_is_listed() -> None:
+    for host in ("evil.example.com", "192.168.0.10:8080", None, "", "localhost:port"):
+        assert refusal(host, None, None) is None
+    assert refusal("example.com:8080", "https://example.com", None) is None
+    assert refusal("127.0.0.1:8080", "http://localhost:3000", None) is None
+    for host, origin in (
+        ("example.com", "https://evil.example.com"),
+        ("example.com", "http://localhost"),
+        ("localhost", "https://example.com"),
+        ("example.com", "null"),
+        ("example.com", "https://example.com/"),
+        (None, "https://example.com"),
+        ("", "null"),
+    ):
+        assert refusal(host, origin, None) is not None

@@ -57,3 +57,21 @@ def test_a_variable_that_is_set_to_nothing_is_unset(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv(variable, "")
     assert Settings() == plain
     assert Settings().model_fields_set == plain.model_fields_set
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.10", "kandev.example.com"])
+def test_other_machines_are_let_in_only_on_purpose(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    monkeypatch.setenv("KANDEV_HOST", host)
+    with pytest.raises(ValidationError, match="set KANDEV_AUTH=enabled, or list the names") as raised:
+        Settings()
+    assert [error["loc"] for error in raised.value.errors()] == [("host",)]
+    for name, value in (("KANDEV_AUTH", "enabled"), ("KANDEV_ALLOWED_HOSTS", "kandev.example.com")):
+        with monkeypatch.context() as context:
+            context.setenv(name, value)
+            assert Settings().host == host
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.1.2.3"])
+def test_this_machine_alone_needs_no_accounts(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    monkeypatch.setenv("KANDEV_HOST", host)
+    assert Settings().host == host
