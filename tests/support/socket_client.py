@@ -7,7 +7,8 @@ from typing import Any, Self
 import aiohttp
 import orjson
 
-from shared.contracts.wire import CHANGED, SESSION_REMOVED, SUBSCRIBE, UNSUBSCRIBE, Changed
+from shared.contracts.plugin_wire import PluginChanged
+from shared.contracts.wire import CHANGED, SESSION_REMOVED, SUBSCRIBE, UNSUBSCRIBE, AnyChanged, Changed
 from tests.support.waiting import PATIENCE
 
 Json = dict[str, Any]  # any: what came from the wire, and is looked at field by field
@@ -21,6 +22,7 @@ class SocketClient:
         self.messages: list[Json] = []
         self.broken: list[str] = []
         """What came and was not as the contract says."""
+        self._contracts: dict[str, type[AnyChanged]] = {}
         self._news = asyncio.Condition()
         self._asked = 0
         self._reading = asyncio.create_task(self._read())
@@ -58,8 +60,9 @@ class SocketClient:
         return next(each for each in self.messages if each.get("id") == request_id)
 
     async def subscribe(self, session_id: str, scope_id: str = "scope", **more: Any) -> Json:
-        """Subscribes as a core consumer; the reply's payload."""
+        """Subscribes, as a core consumer unless it is said otherwise; the reply's payload."""
         payload = {"session_id": session_id, "scope_id": scope_id, "consumer_kind": "core", **more}
+        self._contracts[scope_id] = PluginChanged if payload["consumer_kind"] == "plugin" else Changed
         reply = await self.request(SUBSCRIBE, payload)
         assert reply["type"] == "response"
         found: Json = reply["payload"]
@@ -128,7 +131,7 @@ class SocketClient:
         found = orjson.loads(data)
         if found.get("action") == CHANGED:
             try:
-                Changed.model_validate(found["payload"])
+                self._contracts.get(found["payload"]["scope_id"], Changed).model_validate(found["payload"])
             except ValueError as error:
                 self.broken.append(str(error))
         async with self._news:
