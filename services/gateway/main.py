@@ -53,7 +53,7 @@ from shared.broker.receipts import ReceiptReader
 from shared.broker.replies import ReplyInbox
 from shared.contracts.control import AccessChanged, MembershipChanged, PluginChanged, UserStateChanged
 from shared.contracts.errors import RequestFailed
-from shared.database import open_pool
+from shared.database import LOST, open_pool
 from shared.origins import host_names
 from shared.process import serve_health
 from shared.settings import Settings
@@ -71,15 +71,12 @@ class Gateway:
         self._settings = settings
         self._receipts: ReceiptReader | None = None
         self._hub: Hub | None = None
-        self._keyring: Keyring | None = None
 
     def readiness(self) -> dict[str, str]:
         """What is not ready, by part."""
-        if self._receipts is None or self._hub is None or self._keyring is None:
+        if self._receipts is None or self._hub is None:
             return {"database": "waiting for PostgreSQL to tell the settings; has it been migrated?"}
         reasons = {}
-        if not self._keyring.verifying:
-            reasons["database"] = "waiting for the signing keys"
         if not self._receipts.connected:
             reasons["redis"] = "waiting for Redis"
         if self._hub.epoch is None:
@@ -114,8 +111,8 @@ class Gateway:
         control.listen(AccessChanged, checks.access_changed)
         control.listen(MembershipChanged, checks.membership_changed)
         control.listen(UserStateChanged, notifying(connections))
-        registry, plugins = _plugins(settings, database, packages, control)
-        keyring = self._keyring = Keyring(database)
+        registry, plugins = await _plugins(settings, database, packages, control)
+        keyring = await _keyring(database)
         application = build(_allowed_hosts(settings), test_controls=settings.test_controls != "off")
         application[SOURCE], application[HUB], application[CONTROL] = source, hub, control
         application[DATABASE], application[REGISTRY], application[PLUGINS] = database, registry, plugins
@@ -142,7 +139,7 @@ class Gateway:
                 group.create_task(keyring.run())
                 if accounts is not None:
                     group.create_task(accounts.watch.run())
-                await _as_soon_as_redis_answers(receipts.start)
+                await _as_soon_as_it_answers(receipts.start, BROKER_ERRORS)
                 group.create_task(receipts.run(Intake(hub, checks, partitions).receive))
                 await _learn_epoch(hub)
                 group.create_task(checks.run())
@@ -159,11 +156,21 @@ def _allowed_hosts(settings: Settings) -> frozenset[str] | None:
     return names if names or settings.auth == "disabled" else None
 
 
-def _plugins(settings: Settings, database: asyncpg.Pool, packages: Path, control: Control) -> tuple[Registry, Plugins]:
+async def _plugins(
+    settings: Settings, database: asyncpg.Pool, packages: Path, control: Control
+) -> tuple[Registry, Plugins]:
+    """With the plugins known: that an active one is not there, which its clients take for good, is never said."""
     store = Store(database)
     registry = Registry(store)
     control.listen(PluginChanged, registry.changed)
+    await _as_soon_as_it_answers(registry.refresh, LOST)
     return registry, Plugins(store, registry, Cache(packages, store), control, settings.compat_version)
+
+
+async def _keyring(database: asyncpg.Pool) -> Keyring:
+    keyring = Keyring(database)
+    await _as_soon_as_it_answers(keyring.refresh, LOST)
+    return keyring
 
 
 async def serve(settings: Settings) -> None:
@@ -171,11 +178,11 @@ async def serve(settings: Settings) -> None:
     await Gateway(settings).serve()
 
 
-async def _as_soon_as_redis_answers(step: Callable[[], Awaitable[object]]) -> None:
+async def _as_soon_as_it_answers(step: Callable[[], Awaitable[object]], away: tuple[type[Exception], ...]) -> None:
     while True:
         try:
             await step()
-        except BROKER_ERRORS:
+        except away:
             await asyncio.sleep(RETRY_SECONDS)
         else:
             return

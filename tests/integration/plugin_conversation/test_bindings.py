@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from urllib.parse import urlsplit, urlunsplit
 
+import aiohttp
 import pytest
 import pytest_asyncio
 
@@ -146,6 +147,22 @@ async def test_any_gateway_takes_what_another_issued(pair: Stack) -> None:
     page = await first.read("pair", limit=2)
     assert page.ids() == ["pair2", "pair1"]
     assert (await second.read("pair", limit=2, cursor=page.body["cursor"])).ids() == ["pair0"]
+
+
+async def test_a_gateway_that_starts_knows_its_plugins_before_it_answers(pair: Stack) -> None:
+    """Not found is for good: a client that comes back too early must not be told so."""
+    plugin = replace(await installed(pair, "restarting"), gateway="second")
+    await pair.stop("second")
+    await pair.start("gateway", name="second")
+
+    async def first_answer() -> int:
+        try:
+            return (await plugin.get("/binding")).status
+        except aiohttp.ClientConnectionError:
+            return 0
+
+    assert await eventually(first_answer) == 200
+    await pair.ready("second")
 
 
 async def test_a_gateway_learns_of_keys_that_replaced_its_own(pair: Stack) -> None:
