@@ -12,7 +12,7 @@ from aiohttp.typedefs import Handler
 from services.gateway.http.errors import BadRequest
 from services.gateway.http.keys import HUB, IDENTITY, SOURCE
 from services.gateway.http.routes import Answer, Json, Method, Route, typed_errors
-from services.gateway.http.writers import COMMITTED, command_of, committed, object_of
+from services.gateway.http.writers import COMMITTED, body_of, command_of, committed, object_of
 from shared.contracts.commands import CompleteTurn, DeleteMessage, UpdateMessage
 from shared.contracts.errors import RequestFailed
 from shared.contracts.reads import Around, MessagesPage
@@ -99,13 +99,21 @@ _COMPLETION: Json = {
 }
 
 
+_MESSAGE = _PREFIX + "/messages/{message_id}"
+
+
 def _route(method: Method, path: str, handler: Handler, summary: str, body: Json | None) -> Route:
     answers = (Answer(200, "Committed, and told to this gateway's scopes.", COMMITTED), *typed_errors(404, 409, 429))
-    return Route(method, _PREFIX + path, handler, summary, "test controls", answers, form="typed", body=body)
+    required = bool(body and body["required"])
+    return Route(
+        method, path, handler, summary, "test controls", answers, form="typed", body=body, body_required=required
+    )
 
 
 ROUTES = (
-    _route("PATCH", "/messages/{message_id}", patch_message, "Replace fields of a message", {"type": "object"}),
-    _route("DELETE", "/messages/{message_id}", delete_message, "Delete a message", None),
-    _route("POST", "/turns/{turn_id}/complete", complete_turn, "Complete a turn at a given time", _COMPLETION),
+    _route("PATCH", _MESSAGE, patch_message, "Replace fields of a message", body_of(UpdateMessage, _MESSAGE)),
+    _route("DELETE", _MESSAGE, delete_message, "Delete a message", None),
+    _route(
+        "POST", _PREFIX + "/turns/{turn_id}/complete", complete_turn, "Complete a turn at a given time", _COMPLETION
+    ),
 )

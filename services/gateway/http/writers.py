@@ -112,8 +112,8 @@ _GUARDED: Json = {
 """An update says what it expects."""
 
 
-def _body(command: type[Contract], path: str, id_field: str | None) -> Json:
-    """The command's schema without what the path says, and with `id` for the id of what is created."""
+def body_of(command: type[Contract], path: str, id_field: str | None = None) -> Json:
+    """The schema of a body: the command's without what the path says, and with `id` for the id of what is created."""
     schema = command.model_json_schema()
     names = {
         name: "id" if name == id_field else name
@@ -125,14 +125,15 @@ def _body(command: type[Contract], path: str, id_field: str | None) -> Json:
         **schema,
         "properties": {given: schema["properties"][name] for name, given in names.items()},
         "required": required,
-        **(_GUARDED if command is UpdateMessage else {}),
     }
 
 
 def _route(
     method: Method, path: str, command: type[Command], summary: str, id_field: str | None = None, *, body: bool = True
 ) -> Route:
-    schema = _body(command, path, id_field) if body else None
+    schema = body_of(command, path, id_field) if body else None
+    if schema and command is UpdateMessage:
+        schema |= _GUARDED
     return Route(
         method,
         path,
