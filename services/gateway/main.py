@@ -23,6 +23,7 @@ from services.gateway.http.keys import (
     PLUGINS,
     READINESS,
     REGISTRY,
+    SETTINGS,
     SOURCE,
     SOURCES,
     USER_STATE,
@@ -121,7 +122,7 @@ class Gateway:
         application[BINDINGS], application[CURSORS] = bindings, Cursors(keyring)
         application[USER_STATE], application[SOURCES] = UserState(database), Sources(settings.plugin_sources)
         application[CONNECTIONS], application[READINESS] = connections, self.readiness
-        application[AUTHENTICATION] = Disabled()
+        application[AUTHENTICATION], application[SETTINGS] = Disabled(), settings
         accounts = None if settings.auth == "disabled" else enabled(settings, database, connections, control)
         if accounts is not None:
             application[AUTHENTICATION], application[ACCOUNTS] = accounts.authentication, accounts

@@ -62,7 +62,7 @@ async def list_workspaces(pool: asyncpg.Pool, read: WorkspaceList) -> ListAnswer
 
 async def list_tasks(pool: asyncpg.Pool, read: TaskList) -> ListAnswer:
     """Tasks, newest first."""
-    only, parameters = _only({"t.workspace_id": read.workspace_id})
+    only, parameters = _only({"t.workspace_id": read.workspace_id, "t.id": read.task_id})
     statement = _TASKS.format(only=only)
     head, rows = await _fetch(pool, statement, read.identity.user, read.identity.unscoped, *parameters)
     return ListAnswer(epoch=head["epoch"], primary=head["on_primary"], tasks=tuple(map(_task, rows)))

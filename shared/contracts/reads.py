@@ -135,11 +135,12 @@ class WorkspaceList(Contract):
 
 
 class TaskList(Contract):
-    """Tasks the asker may see, newest first; of one workspace when it is named."""
+    """Tasks the asker may see, newest first; of one workspace when it is named; one task when it is named."""
 
     kind: Literal["task_list"] = "task_list"
     identity: Identity
     workspace_id: str | None = None
+    task_id: str | None = None
 
 
 class SessionList(Contract):

@@ -3,6 +3,7 @@
 from aiohttp import web
 
 from services.gateway.http import (
+    boot,
     controls,
     identity,
     lists,
@@ -13,6 +14,7 @@ from services.gateway.http import (
     plugin_files,
     plugin_user_state,
     plugins,
+    prompts,
     socket,
     system,
     users,
@@ -31,10 +33,12 @@ ROUTES: tuple[Route, ...] = (
     *identity.ROUTES,
     *users.ROUTES,
     *socket.ROUTES,
+    *boot.ROUTES,
     *lists.ROUTES,
     *members.ROUTES,
     *messages.ROUTES,
     *writers.ROUTES,
+    *prompts.ROUTES,
     *plugins.ROUTES,
     *plugin_files.ROUTES,
     *plugin_conversation.ROUTES,

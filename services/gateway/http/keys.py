@@ -22,6 +22,7 @@ from services.gateway.websocket.connection import Action
 from services.gateway.websocket.registry import Connections
 from shared.contracts.identity import Identity
 from shared.process import Readiness
+from shared.settings import Settings
 
 SOURCE = web.AppKey("source", Source)
 HUB = web.AppKey("hub", Hub)
@@ -41,6 +42,7 @@ CURSORS = web.AppKey("cursors", Cursors)
 PLUGINS = web.AppKey("plugins", Plugins)
 SOURCES = web.AppKey("sources", Sources)
 USER_STATE = web.AppKey("user_state", UserState)
+SETTINGS = web.AppKey("settings", Settings)
 READINESS: web.AppKey[Readiness] = web.AppKey("readiness")
 AUTHENTICATION: web.AppKey[Authentication] = web.AppKey("authentication")
 ACCOUNTS = web.AppKey("accounts", SigningIn)

@@ -1,12 +1,31 @@
-"""First-party lists of workspaces, tasks and sessions."""
+"""First-party lists of workspaces, tasks and sessions, and a task with what its page begins with."""
 
+import orjson
 from aiohttp import web
+from pydantic import TypeAdapter, ValidationError
 
 from services.gateway.http.keys import IDENTITY, SOURCE
+from services.gateway.http.messages import MESSAGES
 from services.gateway.http.queries import text
-from services.gateway.http.routes import Answer, Json, Parameter, Route, sparse
-from shared.contracts.base import Contract
-from shared.contracts.reads import SessionList, SessionRow, TaskList, TaskRow, WorkspaceList, WorkspaceRow
+from services.gateway.http.routes import Answer, Json, Parameter, Route, plain_errors, sparse
+from services.gateway.pages import page_of_messages, session_named
+from shared.contracts.base import Contract, Id
+from shared.contracts.errors import RequestFailed
+from shared.contracts.reads import (
+    MessagesAnswer,
+    MessagesPage,
+    SessionList,
+    SessionRow,
+    TaskList,
+    TaskRow,
+    WorkspaceList,
+    WorkspaceRow,
+)
+
+NEWEST_MESSAGES = 20
+"""Messages that a task's page begins with: those a client shows before it asks for more."""
+
+_ID: TypeAdapter[str] = TypeAdapter(Id)
 
 
 async def list_workspaces(request: web.Request) -> web.Response:
@@ -27,8 +46,57 @@ async def list_sessions(request: web.Request) -> web.Response:
     return _listed("sessions", (await request.app[SOURCE].list(wanted)).sessions)
 
 
+async def show_task(request: web.Request) -> web.Response:
+    """A task, its sessions, and the newest messages of one of them.
+
+    The parts are read one after the other: `revision` is that of the messages, from which on a client follows them.
+    """
+    identity, source = request[IDENTITY], request.app[SOURCE]
+    task_id = _named(request.match_info["task_id"])
+    tasks = (await source.list(TaskList(identity=identity, task_id=task_id))).tasks
+    if not tasks:
+        raise RequestFailed("not_found", "task not found")
+    sessions = (await source.list(SessionList(identity=identity, task_id=task_id))).sessions
+    given = text(request, "session_id")
+    shown = None
+    for session_id in (session_named(given),) if given else tuple(session.id for session in sessions):
+        try:
+            shown = await _newest(request, session_id, task_id)
+        except RequestFailed as failed:
+            if given or failed.failure.code != "not_found":
+                raise
+            continue  # deleted since the list was read: the next one is the newest now
+        break
+    body = {
+        "task": _shown(tasks[0]),
+        "sessions": [_shown(session) for session in sessions],
+        "active_session_id": shown.session_id if shown else None,
+        "messages": page_of_messages(shown) if shown else None,
+    }
+    return web.Response(body=orjson.dumps(body), content_type="application/json")
+
+
+async def _newest(request: web.Request, session_id: str, task_id: str) -> MessagesAnswer:
+    page = MessagesPage(identity=request[IDENTITY], session_id=session_id, sort="desc", limit=NEWEST_MESSAGES)
+    answer = await request.app[SOURCE].messages(page)
+    if answer.task_id != task_id:
+        raise RequestFailed("not_found", "task session not found")
+    return answer
+
+
+def _named(task_id: str) -> str:
+    try:
+        return _ID.validate_python(task_id)
+    except ValidationError:
+        raise RequestFailed("not_found", "task not found") from None
+
+
+def _shown(row: Contract) -> Json:
+    return row.model_dump(mode="json", exclude_none=True)
+
+
 def _listed(name: str, rows: tuple[Contract, ...]) -> web.Response:
-    body = [row.model_dump(mode="json", exclude_none=True) for row in rows]
+    body = [_shown(row) for row in rows]
     return web.json_response({name: body, "total": len(body)}, headers={"Cache-Control": "no-store"})
 
 
@@ -43,6 +111,23 @@ def _list_of(name: str, row: type[Contract]) -> Json:
         "$defs": {row.__name__: sparse(row)},
     }
 
+
+_TASK: Json = {
+    "type": "object",
+    "required": ["task", "sessions", "active_session_id", "messages"],
+    "properties": {
+        "task": {"$ref": "#/$defs/TaskRow"},
+        "sessions": {"type": "array", "items": {"$ref": "#/$defs/SessionRow"}},
+        "active_session_id": {"type": ["string", "null"], "description": "The session of the messages."},
+        "messages": {"anyOf": [{"$ref": "#/$defs/NewestMessages"}, {"type": "null"}]},
+    },
+    "$defs": {
+        "TaskRow": sparse(TaskRow),
+        "SessionRow": sparse(SessionRow),
+        "NewestMessages": {name: value for name, value in MESSAGES.items() if name != "$defs"},
+        **MESSAGES["$defs"],
+    },
+}
 
 ROUTES = (
     Route(
@@ -61,6 +146,18 @@ ROUTES = (
         "conversations",
         (Answer(200, "At most 500 tasks.", _list_of("tasks", TaskRow)),),
         parameters=(Parameter("workspace_id", "Only tasks of this workspace."),),
+    ),
+    Route(
+        "GET",
+        "/api/v1/tasks/{task_id}",
+        show_task,
+        "A task with its sessions and the newest messages of one",
+        "conversations",
+        (
+            Answer(200, f"Sessions newest first, and the newest {NEWEST_MESSAGES} messages, newest first.", _TASK),
+            *plain_errors(404),
+        ),
+        parameters=(Parameter("session_id", "The session whose messages are wanted; the newest one if absent."),),
     ),
     Route(
         "GET",

@@ -170,7 +170,7 @@ def _page_of(name: str, row: type[Contract], **more: Json) -> Json:
     }
 
 
-_MESSAGES = _page_of(
+MESSAGES = _page_of(
     "messages",
     CoreMessage,
     cursor={"type": "string", "description": "Id of the last row of a page; empty where there is none."},
@@ -196,7 +196,7 @@ _PAGE_ANSWERS = (
     Answer(
         200,
         "A page; without any parameter of paging the whole session, whose rows have no `prompt_index`.",
-        _MESSAGES,
+        MESSAGES,
     ),
     *plain_errors(404),
 )

@@ -34,8 +34,8 @@ class PushView(View):
 
 @dataclass(eq=False, slots=True)
 class PushScope(Scope):
-    """A subscription whose client knows no frames: of resets, checks and its end it hears nothing but
-    `session.removed`.
+    """A subscription whose client knows no frames: of resets, checks and its end it hears nothing. That its session is
+    gone it hears by `session.removed`, like every connection.
     """
 
     def push(self, receipt: ChangeReceipt, events: Iterable[bytes]) -> None:
@@ -52,7 +52,7 @@ class PushScope(Scope):
         """Nothing: there is no state that the client could know to be stale."""
 
     def end(self) -> None:
-        """Closes; the hub tells the connection that the session is gone."""
+        """Closes."""
         self.close()
 
 

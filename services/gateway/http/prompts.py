@@ -1,0 +1,174 @@
+"""The caller's own prompts, kept by name."""
+
+from typing import Annotated, TypeVar
+
+from aiohttp import web
+from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter, ValidationError, model_validator
+
+from services.gateway.http.errors import BadRequest
+from services.gateway.http.keys import DATABASE, IDENTITY
+from services.gateway.http.routes import Answer, Route, typed_errors
+from services.gateway.http.writers import object_of
+from services.gateway.prompts import Prompt, Prompts
+from shared.contracts.base import Contract, Id, Timestamp
+from shared.contracts.errors import RequestFailed, problem
+from shared.times import format_microseconds
+
+MAX_CHARACTERS = 100_000
+"""Longest text of a prompt: a long document, and two hundred of them still one answer."""
+
+_FormT = TypeVar("_FormT", bound=Contract)
+
+_ID: TypeAdapter[str] = TypeAdapter(Id)
+
+
+def _is_trimmed(name: str) -> str:
+    if name != name.strip():
+        raise ValueError("a name must not begin or end with white space")
+    return name
+
+
+Name = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$"),
+    AfterValidator(_is_trimmed),
+]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=MAX_CHARACTERS, pattern=r"^[^\x00]+$")]
+
+
+class NewPrompt(Contract):
+    """A prompt to be kept."""
+
+    name: Name
+    content: Text
+
+
+class PromptChange(Contract):
+    """What to replace of a prompt."""
+
+    name: Name | None = None
+    content: Text | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "PromptChange":
+        if self.name is None and self.content is None:
+            raise ValueError("name or content is required")
+        return self
+
+
+class PromptTold(Contract):
+    """A prompt as its user sees it."""
+
+    id: str
+    name: str
+    content: str
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class PromptsTold(Contract):
+    """A user's prompts by name."""
+
+    prompts: tuple[PromptTold, ...]
+    total: Annotated[int, Field(ge=0)]
+
+
+class PromptRemoved(Contract):
+    """The prompt is gone."""
+
+    id: str
+
+
+async def list_prompts(request: web.Request) -> web.Response:
+    """The caller's prompts."""
+    prompts = await _prompts(request).all(request[IDENTITY].user)
+    return _told(PromptsTold(prompts=tuple(map(_shown, prompts)), total=len(prompts)))
+
+
+async def add_prompt(request: web.Request) -> web.Response:
+    """Keeps a prompt under a name that no other prompt of the caller has."""
+    given = await _given(request, NewPrompt)
+    return _told(_shown(await _prompts(request).add(request[IDENTITY].user, given.name, given.content)), status=201)
+
+
+async def change_prompt(request: web.Request) -> web.Response:
+    """Replaces a prompt's name, text, or both."""
+    given = await _given(request, PromptChange)
+    prompt_id = _named(request.match_info["prompt_id"])
+    return _told(_shown(await _prompts(request).change(request[IDENTITY].user, prompt_id, given.name, given.content)))
+
+
+async def remove_prompt(request: web.Request) -> web.Response:
+    """Forgets a prompt."""
+    prompt_id = _named(request.match_info["prompt_id"])
+    await _prompts(request).remove(request[IDENTITY].user, prompt_id)
+    return _told(PromptRemoved(id=prompt_id))
+
+
+def _prompts(request: web.Request) -> Prompts:
+    return Prompts(request.app[DATABASE])
+
+
+async def _given(request: web.Request, form: type[_FormT]) -> _FormT:
+    try:
+        return form.model_validate(await object_of(request), strict=True)
+    except ValidationError as error:
+        raise BadRequest(problem(error, "body")) from None
+
+
+def _named(prompt_id: str) -> str:
+    try:
+        return _ID.validate_python(prompt_id)
+    except ValidationError:
+        raise RequestFailed("not_found", "prompt not found") from None
+
+
+def _shown(prompt: Prompt) -> PromptTold:
+    return PromptTold(
+        id=prompt.id,
+        name=prompt.name,
+        content=prompt.content,
+        created_at=format_microseconds(prompt.created_at),
+        updated_at=format_microseconds(prompt.updated_at),
+    )
+
+
+def _told(body: Contract, status: int = 200) -> web.Response:
+    return web.json_response(body.model_dump(mode="json"), status=status)
+
+
+_PATH = "/api/v1/prompts"
+_TAG = "prompts"
+
+ROUTES = (
+    Route("GET", _PATH, list_prompts, "The caller's prompts", _TAG, (Answer(200, "Prompts by name.", PromptsTold),)),
+    Route(
+        "POST",
+        _PATH,
+        add_prompt,
+        "Keep a prompt",
+        _TAG,
+        (Answer(201, "Kept.", PromptTold), *typed_errors(409)),
+        form="typed",
+        body=NewPrompt,
+    ),
+    Route(
+        "PATCH",
+        _PATH + "/{prompt_id}",
+        change_prompt,
+        "Change a prompt",
+        _TAG,
+        (Answer(200, "Changed.", PromptTold), *typed_errors(404, 409)),
+        form="typed",
+        body=PromptChange,
+    ),
+    Route(
+        "DELETE",
+        _PATH + "/{prompt_id}",
+        remove_prompt,
+        "Delete a prompt",
+        _TAG,
+        (Answer(200, "Deleted.", PromptRemoved), *typed_errors(404)),
+        form="typed",
+    ),
+)
