@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from tests.integration.identity.people import People
 from tests.support.socket_client import Json, SocketClient
 from tests.support.stack import Stack
 
@@ -271,3 +272,31 @@ async def test_the_ordered_stream_is_refused_by_name(
     assert reply["payload"]["message"].startswith("unsupported protocol: ")
     assert reply["payload"]["details"] == {"reason": "unsupported_protocol", "fields": [field]}
     assert (await asked(client, "message.list", {"session_id": session_id}))["total"] == 0
+
+
+async def test_what_is_anothers_answers_like_what_is_not_there(accounts_stack: Stack, people: People) -> None:
+    owner, stranger = await people.add(), await people.add()
+    name = f"own{next(_numbers)}"
+    await accounts_stack.pool.execute("INSERT INTO workspaces (id, owner_id) VALUES ($1, $2)", name, owner.id)
+    await accounts_stack.pool.execute("INSERT INTO tasks (id, workspace_id) VALUES ($1, $1)", name)
+    await accounts_stack.session(name, name)
+    await accounts_stack.add(name, name, content="needle", task_id=name)
+    own = await accounts_stack.connect(headers=owner.bearer)
+    other = await accounts_stack.connect(headers=stranger.bearer)
+    for action, code in (
+        ("message.list", "NOT_FOUND"),
+        ("message.search", "NOT_FOUND"),
+        ("message.add", "NOT_FOUND"),
+        ("session.subscribe", "FORBIDDEN"),
+        ("session.focus", "NOT_FOUND"),
+        ("session.unfocus", "NOT_FOUND"),
+        ("session.unsubscribe", "NOT_FOUND"),
+    ):
+        more = {"query": "needle", "content": "x", "client_message_id": "c"}
+        of_another = await refused(other, action, {"session_id": name, "task_id": name, **more})
+        of_nobody = await refused(other, action, {"session_id": "nowhere", "task_id": name, **more})
+        assert of_another == of_nobody == (code, "not found"), action
+        await asked(own, action, {"session_id": name, "task_id": name, **more})
+    assert (await asked(own, "message.add", {"session_id": name, "task_id": name, "content": "y"}))[
+        "author_id"
+    ] == owner.id

@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from services.gateway.websocket.subscriptions import MAX_SCOPES
+from tests.integration.identity.people import People
 from tests.support.socket_client import Json, SocketClient
 from tests.support.stack import Stack
 from tests.support.waiting import eventually
@@ -283,3 +284,31 @@ async def test_nothing_is_followed_once_the_connection_is_gone(stack: Stack) -> 
     await stack.add("s", "m")
     assert len(await pushed(other, 1)) == 1
     await eventually(lambda: stack.status("gateway"), lambda found: found[0] == 200)
+
+
+async def test_pushes_end_with_access(accounts_stack: Stack, people: People) -> None:
+    """A member who is removed is told nothing any more; the owner is."""
+    owner, member = await people.add(), await people.add()
+    name = f"shared{next(_numbers)}"
+    pool = accounts_stack.pool
+    await pool.execute("INSERT INTO workspaces (id, owner_id) VALUES ($1, $2)", name, owner.id)
+    await pool.execute("INSERT INTO tasks (id, workspace_id) VALUES ($1, $1)", name)
+    await pool.execute("INSERT INTO workspace_members (workspace_id, user_id) VALUES ($1, $2)", name, member.id)
+    await accounts_stack.session(name, name)
+    clients = [await accounts_stack.connect(headers=person.bearer) for person in (owner, member)]
+    for client in clients:
+        assert (await client.request(SUBSCRIBE, {"session_id": name}))["type"] == "response"
+        assert (await client.subscribe(name))["success"]
+    await accounts_stack.add(name, f"{name}-1", task_id=name)
+    for client in clients:
+        await pushed(client, 1)
+    path = f"/api/v1/workspaces/{name}/members/{member.id}"
+    assert (await accounts_stack.call("DELETE", path, headers=owner.bearer))[0] == 200
+    kept, ended = clients
+    await ended.until(lambda: ended.terminals() == 1)
+    await accounts_stack.add(name, f"{name}-2", task_id=name)
+    await pushed(kept, 2)
+    reply = await ended.request(SUBSCRIBE, {"session_id": name})
+    assert (reply["type"], reply["payload"]["code"]) == ("error", "FORBIDDEN")
+    assert [each["payload"]["message_id"] for each in pushes(ended)] == [f"{name}-1"]
+    assert (await ended.request(UNSUBSCRIBE, {"session_id": name}))["payload"]["code"] == "NOT_FOUND"
