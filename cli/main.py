@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "plugin": Entry("cli.plugin", "plugin", "Pack and check plugins."),
         "migrate": Entry("cli.migrate", "migrate", "Bring the database to this version's schema."),
         "user": Entry("cli.user", "user", "Accounts and access tokens."),
+        "keys": Entry("cli.keys", "keys", "The keys that sign what plugins show."),
         "psql": Entry("cli.psql", "psql", "Open psql on the database."),
         "run": Entry("cli.run", "run", "Run one service: revision, reader or gateway."),
     }
