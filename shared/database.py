@@ -25,8 +25,18 @@ AWAY: Final = (
 )
 """What tells, of a single statement, that the server is away for a moment, and not that the statement is wrong."""
 
+IDLE_IN_TRANSACTION_SECONDS = 10
+"""A process that stands still inside a transaction (suspended, or cut off from the network) holds its row locks against
+every writer until the server ends its session; PostgreSQL's own default is never. No transaction here pauses for as
+long between two statements.
+"""
+
 # The source stores UTC, and columns without a zone are read as UTC: the session's zone must not shift them.
-_SESSION = {"timezone": "UTC", "application_name": "kandev-conversation"}
+_SESSION = {
+    "timezone": "UTC",
+    "application_name": "kandev-conversation",
+    "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_SECONDS}s",
+}
 
 
 _FROM_2000_TO_1970 = 946_684_800_000_000
