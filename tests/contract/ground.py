@@ -25,7 +25,8 @@ FIXED = {
     "message": "message",
     "turn": "turn",
     "plugin": "explored",
-    "asset": "bundle.js",
+    "switched_plugin": "switched",
+    "asset": "ui/bundle.js",
     **dict.fromkeys(("doomed_task", "doomed_session", "doomed_message", "doomed_plugin"), "doomed"),
 }
 """Ids by the names that `schemathesis.toml` has for them."""
@@ -48,7 +49,7 @@ async def lay(stack: Stack, folder: Path) -> Ground:
         await stack.add("explored", message, content="<kandev-system>hidden</kandev-system> shown")
     await stack.pool.execute(_TURN)
     user, headers, doomed_token = await _people(stack)
-    for plugin in ("explored", "doomed"):
+    for plugin in ("explored", "switched", "doomed"):
         await _install(stack, plugin, folder, headers)
     _, binding = await stack.call("GET", "/api/plugins/explored/conversation/binding", headers=headers)
     ids = {"user": user, "doomed_token": doomed_token, "binding": str(binding["bindingToken"])}

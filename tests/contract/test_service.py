@@ -17,7 +17,7 @@ EXAMPLES = os.environ.get("KANDEV_TEST_EXAMPLES", "3")
 
 UNREACHED: Mapping[str, str] = {
     "GET /ws": "an upgrade is no answer; other tests are about the WebSocket",
-    "POST /api/plugins/install": "no package can be made up; the ground installs two",
+    "POST /api/plugins/install": "no package can be made up; the ground installs some",
     "POST /api/v1/auth/login": "no password can be made up, and the limit of attempts is soon met",
     "PUT /api/v1/auth/password": "it would end the token that the run uses",
 }

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from services.gateway.http.errors import BadRequest
 from services.gateway.http.keys import BINDINGS, CALLER, CURSORS, IDENTITY, REGISTRY, SOURCE
-from services.gateway.http.routes import Answer, Json, Parameter, Route, concise_errors, sparse
+from services.gateway.http.routes import Answer, Json, Parameter, Route, concise_errors
 from services.gateway.plugins.bindings import BindingInvalid, GenerationSuperseded
 from services.gateway.plugins.cursors import CursorInvalid, Selection
 from services.gateway.plugins.registry import ActivePlugin
@@ -359,7 +359,7 @@ ROUTES = (
         list_messages,
         "A page of messages as plugins see them",
         "plugin conversations",
-        (Answer(200, "A page, from one snapshot.", sparse(MessagesBody)), *concise_errors(404, 409)),
+        (Answer(200, "A page, from one snapshot.", MessagesBody), *concise_errors(404, 409)),
         form="concise",
         parameters=(_BINDING, *_PAGING, _AUTHORS),
     ),
@@ -369,7 +369,7 @@ ROUTES = (
         list_turns,
         "A page of turns as plugins see them",
         "plugin conversations",
-        (Answer(200, "A page, from one snapshot.", sparse(TurnsBody)), *concise_errors(404, 409)),
+        (Answer(200, "A page, from one snapshot.", TurnsBody), *concise_errors(404, 409)),
         form="concise",
         parameters=(_BINDING, *_PAGING),
     ),
