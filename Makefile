@@ -46,8 +46,8 @@ fix: $(READY) ## Format the code and correct what the linter can
 	@$(BIN)/ruff check --fix --quiet $(CODE) || true
 	@$(BIN)/ruff format $(CODE)
 
-bench: $(READY) ## Measure; prints ratios taken in one run on this machine
-	@$(BIN)/python -m tests.bench $(ARGS)
+bench: $(READY) ## Measure; prints ratios taken in one run on this machine; PEERS=all adds rarer peers
+	@$(BIN)/python -m tests.bench $(if $(PEERS),--peers $(PEERS)) $(ARGS)
 
 clean: ## Remove the environment and all caches; .data stays
 	@rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

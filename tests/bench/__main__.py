@@ -24,6 +24,7 @@ class Options:
     names: Sequence[str]
     seconds: float
     messages: int
+    all_peers: bool
 
 
 Measure = Callable[[Ground, Options], Awaitable[Sequence[Figure]]]
@@ -36,7 +37,7 @@ GROUPS: Mapping[str, Measure] = {
     "pages": lambda ground, options: pages.first_pages(ground, options.seconds),
     "prompts": lambda ground, options: following.prompts_only(ground),
     "busy": lambda ground, options: following.staying_live(ground),
-    "fanout": lambda ground, options: fanout.measure(ground, options.seconds),
+    "fanout": lambda ground, options: fanout.measure(ground, options.seconds, all_peers=options.all_peers),
     "memory": lambda ground, options: memory.measure(ground),
     "repairs": lambda ground, options: repairs.measure(ground),
 }
@@ -80,11 +81,15 @@ def main() -> None:
         "--seconds", type=float, default=1.5, help="length of one measurement; each is taken repeatedly"
     )
     parser.add_argument("--messages", type=int, default=1_000_000, help="messages of the long session")
+    parser.add_argument(
+        "--peers", choices=("usual", "all"), default="usual", help="all: those that are seldom installed, too"
+    )
     given = parser.parse_args()
     if unknown := set(given.names) - {*GROUPS, CURVES}:
         parser.error(f"expected some of {', '.join(GROUPS)}, {CURVES}, not {', '.join(sorted(unknown))}")
     try:
-        uvloop.run(run(Options(given.names or list(GROUPS), given.seconds, given.messages)))
+        names = given.names or list(GROUPS)
+        uvloop.run(run(Options(names, given.seconds, given.messages, given.peers == "all")))
     except (KeyboardInterrupt, asyncio.CancelledError):
         sys.exit(130)
 

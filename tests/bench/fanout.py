@@ -4,12 +4,13 @@ write ready frames.
 
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
 
+from tests.bench import nats
 from tests.bench.audience import Audience, Filter, Heard, audience, possible, subscription
 from tests.bench.cores import LoadCores, apart
 from tests.bench.figures import Figure, Target
@@ -17,7 +18,7 @@ from tests.bench.ground import Ground
 from tests.bench.native import Unavailable, compiled, node_server
 from tests.bench.pacing import paced
 from tests.bench.process import AnsweringProgram, Program
-from tests.bench.writing import Writer, seed
+from tests.bench.writing import CONTENT_BYTES, Writer, seed
 
 SCOPES = (1000, 5000)
 ROUNDS = 2
@@ -29,7 +30,7 @@ STREAMING_RATE = 300.0
 """Commits a second in one session: far more than leave one by one."""
 
 FRESH_SECONDS = 1.5
-"""Nothing is joined in a scope's first second."""
+"""Before anything is counted: nothing is joined in a scope's first second, and compilers get warm."""
 
 VIEWS: Sequence[Filter] = (
     {},
@@ -73,16 +74,20 @@ class Load:
 
 @dataclass
 class Bare:
-    """A server that writes ready frames, with its clients, and what it took in the present case."""
+    """A server that writes ready frames, with its clients, and what it took in the present case.
+
+    `tick` makes it write: frames a second to each client, for so many seconds, of so many bytes.
+    """
 
     name: str
     target: Target | None
-    program: AnsweringProgram
+    program: Program
+    tick: Callable[[float, float, int], Awaitable[object]]
     clients: Audience
     taken: list[Spent] = field(default_factory=list)
 
 
-async def measure(ground: Ground, seconds: float) -> Sequence[Figure]:
+async def measure(ground: Ground, seconds: float, *, all_peers: bool) -> Sequence[Figure]:
     """The gateway and the bare servers in turn, with as many clients each."""
     await ground.serve()
     figures: list[Figure] = []
@@ -92,7 +97,7 @@ async def measure(ground: Ground, seconds: float) -> Sequence[Figure]:
         for scopes in SCOPES:
             async with AsyncExitStack() as stack:
                 bare: list[Bare] = []
-                async for each in _bare_servers(stack, ground, scopes):
+                async for each in _bare_servers(stack, ground, scopes, all_peers=all_peers):
                     on_its_own_core(each.program)
                     bare.append(each)
                 figures += await _in_turn(ground, scopes, seconds, bare, load)
@@ -109,6 +114,8 @@ async def _in_turn(ground: Ground, scopes: int, seconds: float, bare: Sequence[B
     figures: list[Figure] = []
     async with audience(ground, ground.port, possible(scopes), lines) as followers:
         await paced(calm, FRESH_SECONDS, writer.commit)
+        for each in bare:
+            await each.tick(calm, FRESH_SECONDS, CONTENT_BYTES)
         for case, rate in (("one change at a time", calm), (f"{STREAMING_RATE:g} commits/s", STREAMING_RATE)):
             product: list[Spent] = []
             for _ in range(ROUNDS):
@@ -116,8 +123,7 @@ async def _in_turn(ground: Ground, scopes: int, seconds: float, bare: Sequence[B
                 product.append(found)
                 size, ticks = found.heard.size // found.heard.frames, found.heard.frames / scopes / seconds
                 for each in bare:
-                    asked = each.program.ask(rate=ticks, seconds=seconds, size=size, each=scopes)
-                    each.taken.append(await spent(each.clients, each.program, load, asked))
+                    each.taken.append(await spent(each.clients, each.program, load, each.tick(ticks, seconds, size)))
             figures += _figures(f"{scopes:,} scopes, {case}", reduce(add, product), bare)
             for each in bare:
                 each.taken.clear()
@@ -151,20 +157,37 @@ def _figures(what: str, product: Spent, bare: Sequence[Bare]) -> Sequence[Figure
     )
 
 
-async def _bare_servers(stack: AsyncExitStack, ground: Ground, clients: int) -> AsyncIterator[Bare]:
+async def _bare_servers(stack: AsyncExitStack, ground: Ground, wanted: int, *, all_peers: bool) -> AsyncIterator[Bare]:
     """Those that can run on this machine, each with its clients."""
-    least = {"Node `ws`": Target("at least", 1.2), "C, epoll": Target("at least", 0.75)}
-    for name, command in {"Node `ws`": _node, "C, epoll": _floor, "bare aiohttp": _aiohttp}.items():
+    clients = possible(wanted)
+    for name, (command, target) in COMMANDS.items():
         port = ground.ports.private()
         try:
             program = await stack.enter_async_context(AnsweringProgram(*await command(port)))
         except Unavailable as reason:
-            print(f"left out: {reason}", file=sys.stderr)
+            _leave_out(reason)
             continue
-        await program.ask(rate=1, seconds=0, size=1, each=1)
-        yield Bare(
-            name, least.get(name), program, await stack.enter_async_context(audience(ground, port, possible(clients)))
-        )
+        tick = _ticking(program, clients)
+        await tick(1, 0, 1)
+        yield Bare(name, target, program, tick, await stack.enter_async_context(audience(ground, port, clients)))
+    if all_peers:
+        port = ground.ports.private()
+        try:
+            server, publisher = await stack.enter_async_context(nats.server(ground, port))
+        except Unavailable as reason:
+            _leave_out(reason)
+            return
+        lines = nats.subscriptions(clients)
+        subscribers = await stack.enter_async_context(audience(ground, port, clients, lines))
+        yield Bare("nats-server", None, server, publisher.tick, subscribers)
+
+
+def _ticking(program: AnsweringProgram, clients: int) -> Callable[[float, float, int], Awaitable[object]]:
+    return lambda rate, seconds, size: program.ask(rate=rate, seconds=seconds, size=size, each=clients)
+
+
+def _leave_out(reason: Unavailable) -> None:
+    print(f"left out: {reason}", file=sys.stderr)
 
 
 async def _node(port: int) -> Sequence[str]:
@@ -177,3 +200,11 @@ async def _floor(port: int) -> Sequence[str]:
 
 async def _aiohttp(port: int) -> Sequence[str]:
     return (sys.executable, "-m", "tests.bench.peers.sockets", str(port), "1")
+
+
+COMMANDS: Mapping[str, tuple[Callable[[int], Awaitable[Sequence[str]]], Target | None]] = {
+    "Node `ws`": (_node, Target("at least", 1.2)),
+    "C, epoll": (_floor, Target("at least", 0.75)),
+    "bare aiohttp": (_aiohttp, None),
+}
+"""The bare servers by name: what starts one on a port, and what the gateway is to reach beside it."""

@@ -1,7 +1,7 @@
 /* Very many WebSocket clients in one process: the load of a fan-out, off the process that is measured.
  *
- * audience PORT PATH CONNECTIONS FILE: opens the connections, and sends line N of the file, counted from 0, on
- * connection N modulo CONNECTIONS. A line that subscribes names the scope N. From then on it counts what comes, and
+ * audience PORT PATH CONNECTIONS FILE: opens the connections, and sends line N of the file, counted from 0 and with its
+ * end, on connection N modulo CONNECTIONS. A line that subscribes names the scope N. From then on it counts what comes, and
  * checks that every scope's intervals follow each other. Any question is answered with the counts so far, and with the
  * delays of frames that tell when they were made (`at:` and nanoseconds), since a question that said to restart.
  *
@@ -123,19 +123,21 @@ static void take_scoped(const char *head, size_t size, size_t scope, uint64_t by
     else take_change(scope, strtoll(base, NULL, 10), strtoll(revision, NULL, 10), bytes);
 }
 
-/* A frame, of which `head` is the beginning. What names no scope is a ready frame of a bare server. */
+/* A frame, of which `head` is the beginning. What has no type is a ready frame of a bare server. */
 static void take_frame(const char *head, size_t size, uint64_t bytes, int64_t now) {
     size_t beginning = size < 64 ? size : 64;
     const char *scope = after(head, size, "\"scope_id\":\"");
     const char *revision = after(head, size, "\"revision\":\"");
     const char *made = after(head, size, "at:");
-    if (has(head, beginning, "\"success\":true")) {
+    if (has(head, beginning, "\"success\":true") || has(head, beginning, "+OK")) {
         counts.replies++;
         if (scope && revision) revisions[strtoul(scope, NULL, 10)] = strtoll(revision, NULL, 10);
     } else if (has(head, beginning, "\"success\":false") || has(head, beginning, "\"type\":\"error\"")) {
         counts.refused++;
     } else if (scope) {
         take_scoped(head, size, strtoul(scope, NULL, 10), bytes);
+    } else if (has(head, beginning, "\"type\":")) {
+        counts.gaps++; /* the session was removed, or something that no audience asked for */
     } else {
         counts.frames++;
         counts.bytes += bytes;
@@ -145,6 +147,7 @@ static void take_frame(const char *head, size_t size, uint64_t bytes, int64_t no
 
 static void take_control(const Client *client, unsigned char kind, const char *payload, size_t size) {
     if (kind == 0x89) send_frame(client->descriptor, 0x8a, payload, size);
+    if (kind == 0x88) shutdown(client->descriptor, SHUT_RDWR); /* and is counted as lost */
 }
 
 /* Counts the frames that begin in these bytes; returns how many bytes belong to one that cannot be counted yet. */
@@ -169,7 +172,7 @@ static size_t take_bytes(Client *client, const unsigned char *bytes, size_t coun
         }
         size_t head = size < HEAD_BYTES ? size : HEAD_BYTES;
         if (there < header + head) break;
-        if (frame[0] == 0x81) take_frame((const char *)frame + header, head, size, now);
+        if (frame[0] == 0x81 || frame[0] == 0x82) take_frame((const char *)frame + header, head, size, now);
         else take_control(client, frame[0], (const char *)frame + header, head);
         client->to_skip = size - head;
         at += header + head;
@@ -218,7 +221,6 @@ static void read_lines(const char *name) {
     FILE *file = fopen(name, "r");
     if (file == NULL) fail(name);
     while ((length = getline(&line, &room, file)) > 0) {
-        if (line[length - 1] == '\n') line[length - 1] = '\0';
         lines = realloc(lines, (line_count + 1) * sizeof *lines);
         lines[line_count++] = strdup(line);
     }
