@@ -13,6 +13,9 @@ import yaml
 DEEPEST = 64
 """Most levels of mappings and lists within each other."""
 
+MOST_VALUES = 20_000
+"""Mappings, lists, scalars and keys of a document: more take this reader seconds."""
+
 _INTEGER = re.compile(r"[-+]?[0-9]{1,19}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _CONSTANTS = {
@@ -73,9 +76,10 @@ def plain(content: Any) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes of bounded depth, each from its own text."""
+    """Composes nodes of bounded depth and number, each from its own text."""
 
     _depth = 0
+    _count = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]  # stubs give the events no types
@@ -85,7 +89,10 @@ class _Loader(yaml.SafeLoader):
             raise _refusal("a tag (!name) says how to build a value; only plain values are read", event.start_mark)
         if self._depth == DEEPEST:
             raise _refusal(f"nested deeper than {DEEPEST} levels", event.start_mark)
+        if self._count == MOST_VALUES:
+            raise _refusal(f"more than {MOST_VALUES:,} values", event.start_mark)
         self._depth += 1
+        self._count += 1
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node

@@ -236,6 +236,7 @@ def test_long_values_are_cut_where_they_are_quoted() -> None:
         (b'"\\0": a', "a NUL"),
         (b"a: " + b"[" * 65 + b"]" * 65, "nested deeper than 64 levels"),
         (b"[" * MIB, "nested deeper than 64 levels"),
+        (b"a: [" + b"x," * 20_000 + b"]", "more than 20,000 values"),
         (b"# " + b"x" * MIB, "larger than 1,048,576 bytes"),
     ],
 )
