@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ LOOK_SECONDS = 1.0
 """How often the table is looked at, whatever the control stream says: a change by plain SQL, or one whose entry was
 lost, acts within this time.
 """
+
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]")
 
 Listener = Callable[[frozenset[str]], None]
 
@@ -48,7 +51,7 @@ class ActivePlugin:
     @property
     def asset_version(self) -> str:
         """The `v` of the URLs of its files: another package, even of the same version, has another one."""
-        return f"{self.version}-{self.package_hash[:12]}"
+        return f"{_NOT_PLAIN.sub('_', self.version)}-{self.package_hash[:12]}"
 
 
 class Registry:
