@@ -432,6 +432,13 @@ def test_extensions_that_say_nothing_of_names_are_passed_over(tmp_path: Path) ->
     assert inspect(archive).manifest.id == "notes"
 
 
+def test_a_number_that_is_left_out_is_zero(tmp_path: Path) -> None:
+    raw = header(b"ui/", b"\x00", b"5") + tar(*(member(path, content) for path, content in GOOD.items()))
+    archive = tmp_path / "p.tar.gz"
+    archive.write_bytes(gzip.compress(raw))
+    assert inspect(archive).manifest.id == "notes"
+
+
 # Bombs.
 
 
