@@ -197,8 +197,11 @@ async def test_pushes_and_frames_of_one_connection_do_not_mix(
     await pushed(client, 1)
     actions = {each["action"] for each in client.messages}
     assert actions == {SUBSCRIBE, "session.message.added"}
-    refused = await client.unsubscribe(f"\x00{session_id}")
-    assert refused["success"] is False
+    assert (await client.unsubscribe(f"\x00{session_id}"))["success"] is False
+    assert (await client.subscribe(session_id, session_id))["success"]
+    assert (await client.unsubscribe(session_id))["success"]
+    await shared_stack.add(session_id, f"{session_id}-2")
+    await pushed(client, 2)
 
 
 async def test_deleting_the_session_ends_the_pushes(shared_stack: Stack, session_id: str, client: SocketClient) -> None:

@@ -10,7 +10,9 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
+from services.gateway.source.requests import Source
 from services.gateway.websocket import closes, outbox
+from shared.contracts.reads import MessagesAnswer, MessagesPage
 from tests.support.stack import Stack
 from tests.support.waiting import PATIENCE, eventually
 
@@ -192,3 +194,28 @@ async def test_a_client_that_asks_and_never_reads_has_to_wait(stack: Stack) -> N
     await asyncio.wait([sending])
     slow.close()
     assert sent < 1500
+
+
+async def test_pages_are_not_read_for_a_client_that_takes_none(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of many large pages that it asks for at once, few are held for it."""
+    read = []
+    messages = Source.messages
+
+    async def noting(source: Source, page: MessagesPage) -> MessagesAnswer:
+        read.append(page.session_id)
+        return await messages(source, page)
+
+    caplog.set_level(logging.INFO, "services.gateway.websocket.connection")
+    monkeypatch.setattr(Source, "messages", noting)
+    monkeypatch.setattr(outbox, "BLOCKED_SECONDS", 2.0)
+    await stack.session("s")
+    for number in range(4):
+        await stack.add("s", f"m{number}", content=LARGE * 5)
+    slow = await RawClient.open(stack.url)
+    for number in range(50):
+        slow.send({"id": str(number), "type": "request", "action": "message.list", "payload": {"session_id": "s"}})
+    await eventually(lambda: asyncio.sleep(0, "took nothing for too long" in caplog.text))
+    slow.close()
+    assert 1 <= len(read) <= 4
