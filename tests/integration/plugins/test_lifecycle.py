@@ -344,3 +344,18 @@ async def test_a_change_whose_announcement_is_lost_acts_all_the_same(second: Sta
         return (await second.call("GET", f"/api/plugins/{plugin_id}", gateway="second"))[0]
 
     await eventually(gone, lambda status: status == 404)
+
+
+async def test_a_gateway_that_starts_finds_what_it_cannot_serve(shared_stack: Stack, plugin_id: str) -> None:
+    _, body = await upload(shared_stack, package(manifest(plugin_id, more={"min_kandev_version": "0.95.0"})))
+    await shared_stack.start("gateway", name="older", compat_version="0.94.9")
+    try:
+        await known(shared_stack, plugin_id, "gateway", None)
+    finally:
+        await shared_stack.stop("older")
+    found = await record(shared_stack, plugin_id)
+    assert found["status"] == "error"
+    assert found["last_error"] == "plugins: requires kandev >= 0.95.0, running 0.94.9"
+    assert found["generation"] == body["plugin"]["generation"]
+    assert await post(shared_stack, plugin_id, "enable") == (200, {"enabled": True})
+    assert (await record(shared_stack, plugin_id))["last_error"] is None
