@@ -66,11 +66,6 @@ class PageRequest:
     expected_revision: int | None
 
     @property
-    def task_id(self) -> str | None:
-        """The task to read rows of. A value that cannot be one is refused once the session is known to be there."""
-        return self.selection.task_id if _is_id(self.selection.task_id) else None
-
-    @property
     def position(self) -> Before | After | None:
         """Where the page begins."""
         if self.claims is None:
@@ -109,7 +104,7 @@ async def list_messages(request: web.Request) -> web.Response:
     page = MessagesPage(
         identity=request[IDENTITY],
         session_id=wanted.selection.session_id,
-        task_id=wanted.task_id,
+        task_id=wanted.selection.task_id,
         authors=wanted.selection.authors,
         sort=wanted.selection.sort,
         limit=wanted.selection.limit,
@@ -127,7 +122,7 @@ async def list_turns(request: web.Request) -> web.Response:
     page = TurnsPage(
         identity=request[IDENTITY],
         session_id=wanted.selection.session_id,
-        task_id=wanted.task_id,
+        task_id=wanted.selection.task_id,
         sort=wanted.selection.sort,
         limit=wanted.selection.limit,
         position=wanted.position,
@@ -295,18 +290,10 @@ def _number(text: str | None, refusal: str) -> int | None:
 
 
 def _session_id(request: web.Request) -> str:
-    session_id = request.match_info["session_id"]
-    if not _is_id(session_id):
-        raise RequestFailed("not_found", _NO_SESSION)
-    return session_id
-
-
-def _is_id(text: str | None) -> bool:
     try:
-        _ID.validate_python(text)
+        return _ID.validate_python(request.match_info["session_id"])
     except ValidationError:
-        return False
-    return True
+        raise RequestFailed("not_found", _NO_SESSION) from None
 
 
 def _json(body: Json) -> web.Response:

@@ -1,13 +1,16 @@
 """Content of every kind is refused when it is written, or carried unchanged to all who read it; none reaches a log."""
 
+import asyncio
 import io
 import itertools
 import json
 import logging
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from services.gateway.http.plugin_conversation import BINDING_HEADER
 from tests.integration.plugin_conversation.plugins import Plugin
 from tests.support.stack import Stack
 
@@ -73,6 +76,24 @@ async def test_what_cannot_be_carried_is_refused(shared_stack: Stack, plugin: Pl
     await shared_stack.session(session_id)
     assert await write(shared_stack, session_id, body.replace(b"ID", session_id.encode())) == 400
     assert (await plugin.read(session_id)).body["messages"] == []
+
+
+@pytest.mark.parametrize(
+    "query", [b"task_id=\xff", b"task_id=%ff", b"task_id=%ed%a0%80", b"cursor=\xff", b"limit=\xff"]
+)
+async def test_a_query_that_is_no_text(shared_stack: Stack, plugin: Plugin, query: bytes) -> None:
+    """A client library would not send it."""
+    session_id = f"query{next(_numbers)}"
+    await shared_stack.session(session_id)
+    address = urlsplit(shared_stack.url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    path = f"/api/plugins/reader/conversation/v2/task-sessions/{session_id}/messages?"
+    lines = (f"{BINDING_HEADER}: {plugin.binding}", f"Host: {address.netloc}", "Connection: close", "", "")
+    writer.write(b"GET " + path.encode() + query + b" HTTP/1.1\r\n" + "\r\n".join(lines).encode())
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    assert answer.split(b" ")[1] == b"400"
 
 
 SECRET = "planted-5f1c"
