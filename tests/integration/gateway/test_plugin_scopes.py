@@ -226,6 +226,7 @@ async def test_what_is_wrong_first_is_what_is_told(house: House, room: Room, cli
         ("invalid_request", {"authors": ["user", "user"]}),
         ("not_found", {"plugin_id": "nowhere"}),
         ("invalid_binding", {"binding_token": "x"}),
+        ("generation_superseded", {"generation": bound["generation"] - 1}),
         ("not_found", {"session_id": stranger.session}),
         ("invalid_request", {"task_id": stranger.task}),
     ]

@@ -5,6 +5,8 @@ import asyncio
 import pytest
 
 from services.gateway.scopes import checks as checks_module
+from services.gateway.scopes import frames
+from services.gateway.scopes.projection import Projection
 from services.gateway.scopes.scope import Phase, Scope, readers_of
 from shared.contracts.control import AccessChanged, MembershipChanged
 from shared.contracts.errors import RequestFailed
@@ -131,6 +133,32 @@ async def test_a_refusal_from_before_a_scope_opened_does_not_end_it(gateway: Gat
     assert gateway.consumer.log() == ["5-6"]
 
 
+async def test_a_refusal_from_before_a_scope_was_reset_does_not_end_it(gateway: Gateway) -> None:
+    """The same, where the scope itself has read the session since."""
+    scope = await gateway.opened(identity=ANN)
+    gateway.source.barred.add(("s", "ann"))
+    gateway.source.check_gate.clear()
+    reads = gateway.source.reads
+    checking = asyncio.create_task(gateway.checks._check(["s"], 0.0))
+    await settled(lambda: gateway.source.reads > reads)
+    gateway.source.barred.clear()
+    gateway.hub.reset([scope])
+    await settled(lambda: scope.phase is Phase.LIVE)
+    gateway.source.check_gate.set()
+    await checking
+    assert gateway.consumer.log() == ["reset"]
+
+
+async def test_what_a_scope_that_awaits_its_reset_was_sent_breaks_no_history(gateway: Gateway) -> None:
+    """It may be of another epoch: nothing is asked twice for it."""
+    await gateway.opened()
+    gateway.consumer.room = False
+    gateway.receive(change(5))
+    reads = gateway.source.reads
+    await gateway.checks._check(["s"], 0.0)
+    assert gateway.source.reads == reads + 1
+
+
 async def test_nothing_follows_a_terminal_frame(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither what waited to be joined, nor a check that gave its receipt time, nor a removal."""
     monkeypatch.setattr(checks_module, "GRACE_SECONDS", 0.0)
@@ -143,6 +171,9 @@ async def test_nothing_follows_a_terminal_frame(gateway: Gateway, monkeypatch: p
     gateway.receive(change(25), removed(26))
     gateway.hub.revoke([scope])
     gateway.hub.end([scope])
+    coverage = Projection(25, 26, ())
+    scope.tell(coverage, frames.change("s", "e", coverage))
+    scope.tell_check(26)
     await asyncio.sleep(0)
     log = gateway.consumer.log()
     assert log[-1] == "terminal"

@@ -213,8 +213,10 @@ async def test_a_scope_that_is_replaced_while_the_keys_are_read(plugins: Plugins
     first = plugins.subscribing("one")
     second = plugins.subscribing("two")
     await settled(lambda: plugins.keyring.asked == 2)
+    reads = plugins.gateway.source.reads
     plugins.keyring.gate.set()
     await asyncio.gather(first, second)
+    assert plugins.gateway.source.reads == reads + 1
     assert plugins.codes() == ["invalid_request", "ok"]
     [scope] = plugins.gateway.hub.scopes()
     assert scope.grant == Grant("two", 1)
@@ -227,6 +229,12 @@ async def test_a_task_that_is_not_the_sessions(plugins: Plugins) -> None:
     await plugins.subscribing("one", "every")
     assert plugins.codes() == ["invalid_request", "ok", "ok"]
     assert plugins.connection.scopes.keys() == {"right", "every"}
+
+
+async def test_another_generation_is_told_before_the_session_is_looked_at(plugins: Plugins) -> None:
+    del plugins.gateway.source.revisions["s"]
+    await plugins.subscribing("one", generation=2)
+    assert plugins.codes() == ["generation_superseded"]
 
 
 async def test_a_plugin_that_is_unknown_is_looked_for_before_its_token(plugins: Plugins) -> None:
