@@ -439,6 +439,24 @@ def test_a_number_that_is_left_out_is_zero(tmp_path: Path) -> None:
     assert inspect(archive).manifest.id == "notes"
 
 
+def test_a_folder_need_not_end_with_a_slash(tmp_path: Path) -> None:
+    raw = header(b"ui", kind=b"5") + tar(*(member(path, content) for path, content in GOOD.items()))
+    archive = tmp_path / "p.tar.gz"
+    archive.write_bytes(gzip.compress(raw))
+    assert inspect(archive).manifest.id == "notes"
+
+
+def test_what_gnu_keeps_in_the_place_of_a_prefix_is_no_name(tmp_path: Path) -> None:
+    members = tar(*(member(path, content) for path, content in GOOD.items()), form=tarfile.GNU_FORMAT)
+    block = bytearray(members[:512])
+    block[345:357] = b"14731000000\x00"
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\x00 " % sum(block)
+    archive = tmp_path / "p.tar.gz"
+    archive.write_bytes(gzip.compress(bytes(block) + members[512:]))
+    assert inspect(archive).manifest.id == "notes"
+
+
 # Bombs.
 
 
