@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,10 +18,13 @@ class Ended:
 
 
 async def started(
-    *arguments: str | Path,
-    stdout: int = asyncio.subprocess.PIPE,
-    stdin: int = asyncio.subprocess.DEVNULL,
-    **environment: str,
+    *arguments: str | Path, stdout: int = asyncio.subprocess.PIPE, **environment: str
+) -> asyncio.subprocess.Process:
+    return await _started(arguments, stdout, asyncio.subprocess.DEVNULL, environment)
+
+
+async def _started(
+    arguments: Sequence[str | Path], stdout: int, stdin: int, environment: Mapping[str, str]
 ) -> asyncio.subprocess.Process:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("KANDEV_")}
     for name in ("PORT", "DATABASE_URL", "REDIS_URL"):
@@ -45,6 +49,9 @@ async def ended(process: asyncio.subprocess.Process, given: bytes | None = None)
 
 
 async def run(*arguments: str | Path, **environment: str) -> Ended:
-    return await ended(
-        await started(*arguments, stdout=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL, **environment)
-    )
+    return await ended(await started(*arguments, stdout=asyncio.subprocess.PIPE, **environment))
+
+
+async def run_with_input(given: bytes, *arguments: str | Path, **environment: str) -> Ended:
+    """Runs a command to its end with this on its standard input."""
+    return await ended(await _started(arguments, asyncio.subprocess.PIPE, asyncio.subprocess.PIPE, environment), given)

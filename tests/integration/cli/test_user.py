@@ -1,6 +1,5 @@
 """The commands on accounts: what they do in the database, and what they print."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 
@@ -12,7 +11,7 @@ from services.gateway.identity.accounts import Accounts
 from services.gateway.identity.passwords import Passwords
 from services.gateway.identity.tokens import AccessTokens
 from shared.database import open_pool
-from tests.integration.cli.command import Ended, ended, run, started
+from tests.integration.cli.command import Ended, run, run_with_input
 
 PASSWORD = "correct horse battery"
 
@@ -27,10 +26,7 @@ async def pool(database_url: str) -> AsyncIterator[asyncpg.Pool]:
 
 async def with_password(url: str, *arguments: str, line: str = PASSWORD) -> Ended:
     """A command that reads the password from standard input."""
-    process = await started(
-        "user", *arguments, "--password-stdin", stdin=asyncio.subprocess.PIPE, KANDEV_DATABASE_URL=url
-    )
-    return await ended(process, f"{line}\n".encode())
+    return await run_with_input(f"{line}\n".encode(), "user", *arguments, "--password-stdin", KANDEV_DATABASE_URL=url)
 
 
 async def test_the_first_administrator(database_url: str, pool: asyncpg.Pool) -> None:
