@@ -76,7 +76,8 @@ class Load:
 class Bare:
     """A server that writes ready frames, with its clients, and what it took in the present case.
 
-    `tick` makes it write: frames a second to each client, for so many seconds, of so many bytes.
+    `tick` makes it write: frames a second to each client, for so many seconds, of so many bytes. `joins`: it may put
+    several messages into one frame when they come quickly, which says nothing of the cost of frames.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Bare:
     program: Program
     tick: Callable[[float, float, int], Awaitable[object]]
     clients: Audience
+    joins: bool = False
     taken: list[Spent] = field(default_factory=list)
 
 
@@ -117,15 +119,17 @@ async def _in_turn(ground: Ground, scopes: int, seconds: float, bare: Sequence[B
         for each in bare:
             await each.tick(calm, FRESH_SECONDS, CONTENT_BYTES)
         for case, rate in (("one change at a time", calm), (f"{STREAMING_RATE:g} commits/s", STREAMING_RATE)):
+            beside = [each for each in bare if rate == calm or not each.joins]
             product: list[Spent] = []
             for _ in range(ROUNDS):
                 found = await spent(followers, gateway, load, paced(rate, seconds, writer.commit))
                 product.append(found)
                 size, ticks = found.heard.size // found.heard.frames, found.heard.frames / scopes / seconds
-                for each in bare:
-                    each.taken.append(await spent(each.clients, each.program, load, each.tick(ticks, seconds, size)))
-            figures += _figures(f"{scopes:,} scopes, {case}", reduce(add, product), bare)
-            for each in bare:
+                for each in beside:
+                    work = each.tick(ticks, seconds, size)
+                    each.taken.append(await spent(each.clients, each.program, load, work))
+            figures += _figures(f"{scopes:,} scopes, {case}", reduce(add, product), beside)
+            for each in beside:
                 each.taken.clear()
     return figures
 
@@ -179,7 +183,7 @@ async def _bare_servers(stack: AsyncExitStack, ground: Ground, wanted: int, *, a
             return
         lines = nats.subscriptions(clients)
         subscribers = await stack.enter_async_context(audience(ground, port, clients, lines))
-        yield Bare("nats-server", None, server, publisher.tick, subscribers)
+        yield Bare("nats-server", None, server, publisher.tick, subscribers, joins=True)
 
 
 def _ticking(program: AnsweringProgram, clients: int) -> Callable[[float, float, int], Awaitable[object]]:
