@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,10 +11,15 @@ import asyncpg
 import pytest
 from pydantic import SecretStr
 
+from services.gateway.control import Control
 from services.gateway.plugins import cache
 from services.gateway.plugins.archive import PackageRefused
 from services.gateway.plugins.cache import Cache, PackageDamaged
+from services.gateway.plugins.lifecycle import Plugins
+from services.gateway.plugins.registry import Registry
 from services.gateway.plugins.store import PackageMissing, Store
+from shared.broker.guarded import open_broker
+from shared.contracts.errors import RequestFailed
 from shared.database import open_pool
 from tests.integration.plugins.folders import names
 from tests.support.plugins import manifest, package
@@ -107,3 +113,27 @@ async def test_one_package_is_served_even_if_it_is_larger_than_the_cache(
     for name in made:
         assert (await Cache(tmp_path, Store(pool)).files(name))["ui/noise"].path.exists()
     assert names(tmp_path) == [made[1]]
+
+
+async def test_what_an_earlier_installation_lacks_is_not_held_against_the_next(
+    pool: asyncpg.Pool, redis_url: str, tmp_path: Path
+) -> None:
+    store = Store(pool)
+    registry = Registry(store)
+    plugins = Plugins(store, registry, Cache(tmp_path, store), Control(open_broker(SecretStr(redis_url))), "0.95.0")
+    await pool.execute(ADD, "first", b"gone soon")
+    await pool.execute(
+        "INSERT INTO gateway.plugins (id, version, package_hash, manifest, status) "
+        "VALUES ('p', '1.0.0', 'first', $1, 'active')",
+        json.dumps(manifest("p")),
+    )
+    await registry.refresh()
+    known = registry.active("p")
+    assert known is not None
+    await pool.execute(
+        "UPDATE gateway.plugins SET package_hash = $1, installed_at = clock_timestamp()", await stored(pool)
+    )
+    await pool.execute("DELETE FROM gateway.plugin_packages WHERE hash = 'first'")
+    with pytest.raises(RequestFailed, match="plugin is not active"):
+        await plugins.files(known)
+    assert await pool.fetchval("SELECT status FROM gateway.plugins") == "active"
