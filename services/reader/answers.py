@@ -6,6 +6,7 @@ import asyncpg
 from pydantic import ValidationError
 
 from services.reader.checks import check_revisions
+from services.reader.host_messages import list_host_messages
 from services.reader.lists import list_members, list_sessions, list_tasks, list_workspaces
 from services.reader.pages import Page, page_of, query_of
 from services.reader.patience import DATABASE_AWAY, settled, through_restart
@@ -17,6 +18,7 @@ from shared.contracts.errors import RequestFailed
 from shared.contracts.reads import (
     MAX_PAGE_BYTES,
     Answer,
+    HostMessages,
     ListAnswer,
     MemberList,
     MessagesAnswer,
@@ -84,12 +86,13 @@ class Reader:
                 return await self._revisions(read)
             case SessionSearch():
                 return await self._search(read)
-            case WorkspaceList() | TaskList() | SessionList():
+            case WorkspaceList() | TaskList() | SessionList() | MemberList():
                 return await self._list(read)
-            case MemberList():
-                return await list_members(self._sources.serving(authoritative=True), read)
+            case HostMessages():
+                pool = self._sources.serving(authoritative=False)
+                return await list_host_messages(pool, read, self._most_bytes)
 
-    async def _list(self, read: WorkspaceList | TaskList | SessionList) -> ListAnswer:
+    async def _list(self, read: WorkspaceList | TaskList | SessionList | MemberList) -> ListAnswer:
         pool = self._sources.serving(authoritative=False)
         match read:
             case WorkspaceList():
@@ -98,6 +101,8 @@ class Reader:
                 return await list_tasks(pool, read)
             case SessionList():
                 return await list_sessions(pool, read)
+            case MemberList():
+                return await list_members(self._sources.serving(authoritative=True), read)
 
     async def _messages(self, read: MessagesPage) -> MessagesAnswer:
         standing, page = await self._page(read)

@@ -23,7 +23,7 @@ from shared.broker.guarded import Group, Subscription, readable
 from shared.broker.replies import ReplyWriter, is_past
 from shared.contracts import streams
 from shared.contracts.errors import RequestFailed, kinds
-from shared.contracts.reads import MessagesPage, ReadRequest, TurnsPage
+from shared.contracts.reads import HostMessages, MessagesPage, ReadRequest, TurnsPage
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class ReadRequests:
             return
         try:
             async with asyncio.timeout(request.deadline / 1000 - time.time()):
-                if isinstance(request.read, MessagesPage | TurnsPage):
+                if isinstance(request.read, MessagesPage | TurnsPage | HostMessages):
                     async with self._pages:
                         await self._answer(request)
                 else:

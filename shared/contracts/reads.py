@@ -16,6 +16,9 @@ Sort = Literal["asc", "desc"]
 MAX_PAGE_ROWS = 100
 """Most rows of a page that was asked for with a limit."""
 
+MAX_HOST_ROWS = 200
+"""Most rows of a page that a plugin's own process asks for."""
+
 MAX_PAGE_BYTES = 8 << 20
 """A page ends early, with more to come, when its rows reach 8 MiB; one row is always returned."""
 
@@ -160,8 +163,34 @@ class MemberList(Contract):
     workspace_id: Id
 
 
+class HostMessages(Contract):
+    """Messages of all conversations in the order (created_at, id), oldest first, as plugins' own processes read them.
+
+    It names nobody: the gateway asks for a plugin that may read every conversation, and the filter alone narrows.
+    Fields that are set narrow together, the values of one field widen. `since` (inclusive) and `until` (exclusive):
+    microseconds since 1970. `after`: rows behind this place.
+    """
+
+    kind: Literal["host_messages"] = "host_messages"
+    session_ids: tuple[str, ...] = ()
+    task_ids: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    since: int | None = None
+    until: int | None = None
+    after: Keyset | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_HOST_ROWS)] = 50
+
+
 Read = Annotated[
-    MessagesPage | TurnsPage | RevisionCheck | SessionSearch | WorkspaceList | TaskList | SessionList | MemberList,
+    MessagesPage
+    | TurnsPage
+    | RevisionCheck
+    | SessionSearch
+    | WorkspaceList
+    | TaskList
+    | SessionList
+    | MemberList
+    | HostMessages,
     Field(discriminator="kind"),
 ]
 
@@ -290,6 +319,31 @@ class ListAnswer(SourcePosition):
     members: tuple[MemberRow, ...] = ()
 
 
+class HostMessage(Contract):
+    """What plugins' own processes are told of a message, before its content is sanitised.
+
+    `created_at`: microseconds since 1970.
+    """
+
+    id: str
+    session_id: str
+    task_id: str | None
+    turn_id: str | None
+    author_type: AuthorType
+    content: str
+    type: str
+    created_at: int
+
+
+class HostMessagesAnswer(Contract):
+    """A page of messages of all conversations. It has no position: revisions are those of one session."""
+
+    kind: Literal["host_messages"] = "host_messages"
+    rows: tuple[HostMessage, ...]
+    has_more: bool
+
+
 Answer = Annotated[
-    MessagesAnswer | TurnsAnswer | RevisionAnswer | SearchAnswer | ListAnswer, Field(discriminator="kind")
+    MessagesAnswer | TurnsAnswer | RevisionAnswer | SearchAnswer | ListAnswer | HostMessagesAnswer,
+    Field(discriminator="kind"),
 ]

@@ -18,6 +18,8 @@ from shared.contracts.commands import Command, CommandRequest, CommandResult
 from shared.contracts.errors import RequestFailed
 from shared.contracts.identity import Identity
 from shared.contracts.reads import (
+    HostMessages,
+    HostMessagesAnswer,
     ListAnswer,
     MemberList,
     MessagesAnswer,
@@ -59,9 +61,19 @@ _TURNS = TypeAdapter(TurnsAnswer)
 _REVISIONS = TypeAdapter(RevisionAnswer)
 _SEARCH = TypeAdapter(SearchAnswer)
 _LIST = TypeAdapter(ListAnswer)
+_HOST_MESSAGES = TypeAdapter(HostMessagesAnswer)
 _RESULT = TypeAdapter(CommandResult)
 
-_AnswerT = TypeVar("_AnswerT", MessagesAnswer, TurnsAnswer, RevisionAnswer, SearchAnswer, ListAnswer, CommandResult)
+_AnswerT = TypeVar(
+    "_AnswerT",
+    MessagesAnswer,
+    TurnsAnswer,
+    RevisionAnswer,
+    SearchAnswer,
+    ListAnswer,
+    HostMessagesAnswer,
+    CommandResult,
+)
 
 
 class Source:
@@ -127,6 +139,10 @@ class Source:
         """A first-party list."""
         return await self._read(request, _LIST)
 
+    async def host_messages(self, page: HostMessages, seconds: float) -> HostMessagesAnswer:
+        """A page of messages of all conversations, within this time."""
+        return await self._read(page, _HOST_MESSAGES, seconds)
+
     async def command(self, identity: Identity, command: Command) -> CommandResult:
         """Has the write boundary carry out a command; returns after its commit."""
         deadline = time.monotonic() + self._timeout
@@ -168,8 +184,8 @@ class Source:
             await (await self._broker.connect()).xdel(streams.COMMANDS, *entries)
             entries.clear()
 
-    async def _read(self, read: Read, answer: TypeAdapter[_AnswerT]) -> _AnswerT:
-        deadline = time.monotonic() + self._timeout
+    async def _read(self, read: Read, answer: TypeAdapter[_AnswerT], seconds: float | None = None) -> _AnswerT:
+        deadline = time.monotonic() + (self._timeout if seconds is None else seconds)
 
         async def send(request_id: str) -> None:
             request = ReadRequest(

@@ -1,0 +1,157 @@
+"""Messages of all conversations in the order (created_at, id): what Host RPC lists.
+
+One statement, and in it one walk along an index for each value of the leading filter: the sessions, else the tasks,
+else the types; without any, one through all rows. Each walk stops behind the page, so that however large the table is,
+no more places are put in order than a page for each value. Other filters are looked at on the way.
+
+The byte cap is kept by the database, as for pages of one session (`services/reader/pages.py`).
+"""
+
+# ruff: noqa: S608 - statements are put together from the literals of this module; every value is a parameter
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import asyncpg
+
+from services.reader.pages import ROW_BYTES
+from services.reader.rows import Columns
+from shared.contracts.reads import HostMessage, HostMessages, HostMessagesAnswer
+
+Leader = Literal["sessions", "tasks", "types"]
+
+_TABLE = "public.task_session_messages"
+_COLUMNS = ("id", "task_session_id", "task_id", "turn_id", "author_type", "type", "created_at")
+_FILTERS: dict[Leader, str] = {"sessions": "task_session_id", "tasks": "task_id", "types": "type"}
+
+UNNAMED = "message"
+"""The type of a row that names none, as it is told and as it is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What of a query decides its statement's text.
+
+    `given`: the filters that are set, the leading one first. `several`: the leading one has more than one value.
+    """
+
+    given: tuple[Leader, ...]
+    several: bool
+    since: bool
+    until: bool
+    after: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A page's statement with its parameters."""
+
+    statement: str
+    parameters: tuple[object, ...]
+
+
+def query_of(read: HostMessages, most_bytes: int) -> Query:
+    """The query of a page."""
+    types = {*read.types, ""} if UNNAMED in read.types else set(read.types)
+    values: dict[Leader, list[str]] = {
+        "sessions": _distinct(read.session_ids),
+        "tasks": _distinct(read.task_ids),
+        "types": _distinct(types),
+    }
+    given = tuple(name for name, wanted in values.items() if wanted)
+    several = bool(given) and len(values[given[0]]) > 1
+    shape = Shape(given, several, read.since is not None, read.until is not None, read.after is not None)
+    parameters: list[object] = [most_bytes, read.limit]
+    parameters += [values[name][0] if name == given[0] and not several else values[name] for name in given]
+    parameters += [bound for bound in (read.since, read.until) if bound is not None]
+    if read.after is not None:
+        parameters += [read.after.time, read.after.id]
+    return Query(statement_of(shape), tuple(parameters))
+
+
+@cache  # bounded by the number of shapes: 120
+def statement_of(shape: Shape) -> str:
+    """The statement of a shape: $1 bytes, $2 rows, then the filters in their order, since, until, and the place.
+
+    A walk goes along `task_session_messages_keyset`, `task_session_messages_task_keyset`,
+    `task_session_messages_host_type_keyset` or `task_session_messages_host_keyset`.
+    """
+    columns = ", ".join(f"m.{column}" for column in (*_COLUMNS, "content"))
+    if shape.several:
+        # Places first, rows afterwards, one by one by primary key: what lies behind the page is never touched, and a
+        # planner who expects many places cannot have the whole table read for them.
+        found = f"""
+SELECT {columns}
+  FROM (SELECT walk.created_at, walk.id
+          FROM unnest($3::text[]) wanted(value) CROSS JOIN LATERAL ({_walk(shape, "m.created_at, m.id")}) walk
+         ORDER BY walk.created_at, walk.id COLLATE "C" LIMIT $2::integer + 1) place
+  CROSS JOIN LATERAL (SELECT * FROM {_TABLE} m WHERE m.id = place.id LIMIT 1) m"""
+    else:
+        found = _walk(shape, columns)
+    return f"""
+SELECT {", ".join(f"q.{column}" for column in _COLUMNS)}, CASE WHEN q.kept THEN q.content END AS content, q.kept
+  FROM (SELECT w.*, (w.n = 1 OR w.total <= $1::bigint) AND w.n <= $2::integer AS kept
+          FROM (SELECT p.*, row_number() OVER walk AS n, sum(octet_length(p.content) + {ROW_BYTES}) OVER walk AS total
+                  FROM ({found}) p
+                WINDOW walk AS (ORDER BY p.created_at, p.id COLLATE "C" ROWS UNBOUNDED PRECEDING)) w) q
+ ORDER BY q.n"""
+
+
+def _walk(shape: Shape, columns: str) -> str:
+    """The first rows of one value of the leading filter."""
+    # Across conversations the indexes are those of an expression, for the sake of all other statements (0010).
+    across = not shape.given or shape.given[0] == "types"
+    time = "(m.created_at AT TIME ZONE 'UTC')" if across else "m.created_at"
+    conditions: list[str] = []
+    number = 3
+
+    def bound(operator: str, *, place: bool = False) -> str:
+        nonlocal number
+        moment = f"(${number}::timestamptz AT TIME ZONE 'UTC')" if across else f"${number}::timestamptz"
+        number += 1
+        if not place:
+            return f"{time} {operator} {moment}"
+        number += 1
+        return f'({time}, m.id COLLATE "C") {operator} ({moment}, ${number - 1}::text)'
+
+    for position, name in enumerate(shape.given):
+        if position > 0:
+            conditions.append(f"m.{_FILTERS[name]} = ANY (${number}::text[])")
+        else:
+            conditions.append(f"m.{_FILTERS[name]} = {'wanted.value' if shape.several else f'${number}::text'}")
+        number += 1
+    if shape.since:
+        conditions.append(bound(">="))
+    if shape.until:
+        conditions.append(bound("<"))
+    if shape.after:
+        conditions.append(bound(">", place=True))
+    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    return f'SELECT {columns} FROM {_TABLE} m {where} ORDER BY {time}, m.id COLLATE "C" LIMIT $2::integer + 1'
+
+
+async def list_host_messages(pool: asyncpg.Pool, read: HostMessages, most_bytes: int) -> HostMessagesAnswer:
+    """The page: at most as many rows as asked for, and fewer where their bytes reach the cap."""
+    query = query_of(read, most_bytes)
+    found = await pool.fetch(query.statement, *query.parameters)
+    kept = tuple(_message(row) for row in found if row["kept"])
+    return HostMessagesAnswer(rows=kept, has_more=len(kept) < len(found))
+
+
+def _distinct(values: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(values))
+
+
+def _message(row: Columns) -> HostMessage:
+    return HostMessage(
+        id=row["id"],
+        session_id=row["task_session_id"],
+        task_id=row["task_id"],
+        turn_id=row["turn_id"],
+        author_type=row["author_type"],
+        content=row["content"],
+        type=row["type"],
+        created_at=row["created_at"],
+    )
