@@ -124,7 +124,7 @@ class Keyring:
         if is_signed(token, self.verifying):
             return
         async with self._reading:
-            if is_signed(token, self.verifying) or self._clock() - self._reread_at < REREAD_SECONDS:
+            if self._clock() - self._reread_at < REREAD_SECONDS:
                 return
             self._reread_at = self._clock()
             try:
