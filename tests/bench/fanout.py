@@ -128,7 +128,7 @@ async def _in_turn(ground: Ground, scopes: int, seconds: float, bare: Sequence[B
                 for each in beside:
                     work = each.tick(ticks, seconds, size)
                     each.taken.append(await spent(each.clients, each.program, load, work))
-            figures += _figures(f"{scopes:,} scopes, {case}", reduce(add, product), beside)
+            figures += _figures(f"{scopes:,} scopes, {case}", reduce(add, product), beside, joined=rate > calm)
             for each in beside:
                 each.taken.clear()
     return figures
@@ -145,7 +145,7 @@ async def spent(clients: Audience, server: Program, load: Load, work: Awaitable[
     return Spent(after - before, server.cpu_seconds() - processor)
 
 
-def _figures(what: str, product: Spent, bare: Sequence[Bare]) -> Sequence[Figure]:
+def _figures(what: str, product: Spent, bare: Sequence[Bare], *, joined: bool) -> Sequence[Figure]:
     frames, changes = (count / product.seconds for count in (product.heard.frames, product.heard.changes))
     beside = {each.name: reduce(add, each.taken) for each in bare}
     rates = {name: taken.heard.frames / taken.seconds for name, taken in beside.items()}
@@ -153,7 +153,7 @@ def _figures(what: str, product: Spent, bare: Sequence[Bare]) -> Sequence[Figure
     figures = [Figure(name, frames, "/s", rates[each.name], each.name, each.target) for each in bare] or [
         Figure(name, frames, "/s")
     ]
-    if changes > 1.01 * frames:
+    if joined:
         figures.append(Figure(f"changes per second of processor, {what}, several in a frame", changes, "/s"))
     return (
         *figures,
