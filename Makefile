@@ -11,7 +11,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 # The second try, with the certificates of the system, is for networks whose proxy has a certificate of its own.
 SYNC = $(UV) sync --quiet --frozen --all-extras --python '$(PYTHON)'
-CODE := cli client deploy services shared tests
+CODE := cli client deploy docs/examples sdk services shared tests
 
 export UV_PYTHON_DOWNLOADS := never
 
@@ -39,7 +39,8 @@ check: $(READY) ## Format, lint, types, imports, dependencies, licences, links, 
 		|| { cat .cache/dependencies.log; exit 1; }
 	@echo '- licences';     $(BIN)/python -m deploy.checks.licences
 	@echo '- links';        $(BIN)/python -m deploy.checks.links
-	@echo '- generated';    $(BIN)/python -m deploy.checks.asyncapi --check && $(BIN)/python -m deploy.checks.openapi --check
+	@echo '- generated';    $(BIN)/python -m deploy.checks.asyncapi --check && $(BIN)/python -m deploy.checks.openapi --check \
+		&& $(BIN)/python -m deploy.checks.protos --check
 	@echo 'All checks passed.'
 
 fix: $(READY) ## Format the code and correct what the linter can

@@ -3,7 +3,7 @@
 import errno
 import socket
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations
 
 from cli.errors import CommandFailed
 from shared.settings import Settings
@@ -24,7 +24,10 @@ def places_of(service: str, settings: Settings) -> tuple[Place, ...]:
     metrics = Place(settings.metrics_host, settings.metrics_port, "KANDEV_METRICS_HOST", "KANDEV_METRICS_PORT")
     if service != "gateway":
         return (metrics,)
-    return Place(settings.host, settings.port, "KANDEV_HOST", "KANDEV_PORT"), metrics
+    http = Place(settings.host, settings.port, "KANDEV_HOST", "KANDEV_PORT")
+    if settings.rpc_port == 0:
+        return http, metrics
+    return http, metrics, Place(settings.host, settings.rpc_port, "KANDEV_HOST", "KANDEV_RPC_PORT")
 
 
 def check_places(places: tuple[Place, ...]) -> None:
@@ -34,7 +37,7 @@ def check_places(places: tuple[Place, ...]) -> None:
             _try(place)
         except (OSError, UnicodeError) as error:
             raise CommandFailed(complaint(place, error)) from None
-    for first, second in pairwise(places):
+    for first, second in combinations(places, 2):
         if first.port and (first.host, first.port) == (second.host, second.port):
             raise CommandFailed(f"{first.port_variable} and {second.port_variable} are both {first.port}: choose two.")
 

@@ -16,6 +16,7 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "enable": Entry("cli.plugin_manage", "enable", "Make a plugin active."),
         "disable": Entry("cli.plugin_manage", "disable", "Take a plugin out of use."),
         "remove": Entry("cli.plugin_manage", "remove", "Remove a plugin with everything of it."),
+        "token": Entry("cli.plugin_manage", "token", "Make a token for a plugin's own process."),
         "config": Entry("cli.plugin_manage", "config", "Show or change a plugin's settings."),
     }
 )

@@ -1,4 +1,6 @@
-"""`kandev-conversation plugin install`, `list`, `enable`, `disable`, `remove`, `config`: the plugins of a gateway."""
+"""`kandev-conversation plugin install`, `list`, `enable`, `disable`, `remove`, `token`, `config`: the plugins of a
+gateway.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +14,10 @@ from cli.options import url_option
 from cli.plugin_routes import Json, ask, named, send
 from cli.tables import table
 
+_KEEP_IT = (
+    "That is the token with which its own process calls Host RPC, shown this once. "
+    "`kandev-conversation plugin token {}` makes another."
+)
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 
 
@@ -35,6 +41,9 @@ def install(package: str, as_json: bool, url: str | None) -> None:
     if as_json:
         _print(answer)
     click.echo(f"{plugin['id']} {plugin['version']} is installed and {plugin['status']}.", err=True)
+    if "token" in answer and not as_json:
+        click.echo(answer["token"])
+        click.echo(_KEEP_IT.format(plugin["id"]), err=True)
     if "warning" in answer:
         click.echo(f"Note: {answer['warning']}.", err=True)
 
@@ -86,6 +95,21 @@ def remove(plugin_id: str, yes: bool, url: str | None) -> None:
         click.confirm(f"Remove {plugin_id}, its settings and what it keeps for users?", abort=True, err=True)
     ask(url, "DELETE", named(plugin_id))
     click.echo(f"{plugin_id} is removed.", err=True)
+
+
+@click.command()
+@click.argument("plugin_id", metavar="ID")
+@url_option
+def token(plugin_id: str, url: str | None) -> None:
+    """Make another token for a plugin's own process and print it: this once, nobody can read it again.
+
+    The earlier one ends: at this gateway at once, at others within five seconds.
+
+    \b
+    Example:
+      export KANDEV_PLUGIN_TOKEN="$(kandev-conversation plugin token standup)"
+    """
+    click.echo(ask(url, "POST", f"{named(plugin_id)}/token")["token"])
 
 
 @click.command()

@@ -30,7 +30,7 @@ def run(service: str) -> None:
     \b
     revision  the write boundary, and the tracker that turns commits into receipts
     reader    answers reads from one snapshot each
-    gateway   HTTP routes and WebSocket
+    gateway   HTTP routes, WebSocket and Host RPC
 
     Settings and addresses come from the environment alone (`kandev-conversation settings` lists them), while migrate,
     psql and doctor use the stack that runs here when the environment names no address.

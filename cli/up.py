@@ -54,6 +54,7 @@ def chosen(*, port: int | None, gateways: int, readers: int, revisions: int, dat
         revisions=revisions,
         host=settings.host,
         port=port or (settings.port if "port" in given else None),
+        rpc_port=settings.rpc_port if "rpc_port" in given else None,
         database_url=settings.database_url.get_secret_value() if "database_url" in given else None,
         redis_url=settings.redis_url.get_secret_value() if "redis_url" in given else None,
     )

@@ -103,6 +103,13 @@ class Settings(BaseSettings):
         validation_alias=AliasChoices("KANDEV_PORT", "PORT"),
         description="Port of the gateway's HTTP routes and WebSocket.",
     )
+    rpc_port: Port = Field(
+        default=8081, description="Port of Host RPC, which plugins' own processes call over gRPC. 0: it is not served."
+    )
+    rpc_tls_cert: Path | None = Field(
+        default=None, description="Certificate chain (PEM) with which Host RPC is served on TLS. Read at start."
+    )
+    rpc_tls_key: Path | None = Field(default=None, description="Private key (PEM) of that certificate.")
     metrics_port: Port = Field(default=9100, description="Port of /health and /ready of this process. 0: a free one.")
     metrics_host: str = Field(default="127.0.0.1", description="Address of the metrics port.")
     database_pool: Annotated[int, Field(ge=1, le=200)] = Field(
@@ -150,7 +157,13 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _are_meant(self) -> Self:
-        """Where accounts are kept apart, routes for tests are a mistake unless they are asked for by name."""
+        """Where accounts are kept apart, routes for tests are a mistake unless they are asked for by name. A
+        certificate without its key, or a key alone, is half of what was meant.
+        """
+        if (self.rpc_tls_cert is None) != (self.rpc_tls_key is None):
+            raise PydanticCustomError(
+                "tls", "KANDEV_RPC_TLS_CERT and KANDEV_RPC_TLS_KEY are set together or not at all"
+            )
         if self.auth != "disabled" and self.test_controls == "on":
             raise PydanticCustomError(
                 "test_controls",

@@ -25,6 +25,7 @@ from deploy.local.server import Server
 from deploy.local.supervisor import ProcessState, Supervisor
 
 DEFAULT_PORT = 8080
+DEFAULT_RPC_PORT = 8081
 STOP_ORDER = (("gateway", "reader", "revision"), ("redis",), ("postgres",))
 
 Migrate = Callable[[str], Awaitable[None]]
@@ -33,7 +34,9 @@ ServiceCommand = Callable[[str], Sequence[str]]
 
 @dataclass(frozen=True)
 class StackOptions:
-    """What to start: a server whose address is None runs here. `port` None: 8080, or a free one."""
+    """What to start: a server whose address is None runs here. `port` None: 8080, or a free one;
+    `rpc_port` None: 8081, or a free one; 0: none.
+    """
 
     data_dir: Path
     gateways: int = 1
@@ -41,6 +44,7 @@ class StackOptions:
     revisions: int = 1
     host: str = "127.0.0.1"
     port: int | None = None
+    rpc_port: int | None = None
     database_url: str | None = None
     redis_url: str | None = None
 
@@ -110,7 +114,7 @@ class _Stack:
             await self._stop(force)
 
     async def _start(self) -> None:
-        port = self._gateway_port()
+        port, rpc_port = self._gateway_port(), self._rpc_port()
         database, broker = await self._servers()
         address = _authority(self._options.host, port)
         self._announced = RunningStack(
@@ -120,11 +124,16 @@ class _Stack:
             ws_url=f"ws://{address}/ws",
             database_url=database,
             redis_url=broker,
-            ports={"http": port, "postgres": urlsplit(database).port or 5432, "redis": urlsplit(broker).port or 6379},
+            ports={
+                "http": port,
+                "rpc": rpc_port,
+                "postgres": urlsplit(database).port or 5432,
+                "redis": urlsplit(broker).port or 6379,
+            },
         )
         self._log.event("migrating the database")
         await self._migrate(database)
-        await _all(self._supervisor.start(program) for program in self._services(port, database, broker))
+        await _all(self._supervisor.start(program) for program in self._services(port, rpc_port, database, broker))
         self._log.block(self._welcome(self._announced))
 
     async def _stop(self, force: asyncio.Event) -> None:
@@ -143,6 +152,12 @@ class _Stack:
         if port != DEFAULT_PORT:
             self._log.event(f"port {DEFAULT_PORT} is in use; serving on {port} instead")
         return port
+
+    def _rpc_port(self) -> int:
+        host = self._options.host
+        if self._options.rpc_port is None:
+            return self._ports.preferred(DEFAULT_RPC_PORT, host)
+        return self._options.rpc_port and self._ports.exactly(self._options.rpc_port, "KANDEV_RPC_PORT", host)
 
     async def _servers(self) -> tuple[str, str]:
         """Addresses of the database and of Redis, each either given and reachable or started here."""
@@ -177,7 +192,7 @@ class _Stack:
         )
         await self._supervisor.start(program)
 
-    def _services(self, port: int, database: str, broker: str) -> list[Program]:
+    def _services(self, port: int, rpc_port: int, database: str, broker: str) -> list[Program]:
         options = self._options
         common = {"KANDEV_DATABASE_URL": database, "KANDEV_REDIS_URL": broker, "PYTHONUNBUFFERED": "1"}
         programs = []
@@ -191,6 +206,8 @@ class _Stack:
                 ports = {"metrics": metrics}
                 if name == "gateway":
                     ports["http"] = port if instance == 0 else self._ports.private(options.host)
+                    if rpc_port:
+                        ports["rpc"] = rpc_port if instance == 0 else self._ports.private(options.host)
                 programs.append(self._service(name, instance, common, ports))
         return programs
 
@@ -199,7 +216,11 @@ class _Stack:
         environment = {**common, "KANDEV_METRICS_PORT": str(ports["metrics"]), "KANDEV_METRICS_HOST": "127.0.0.1"}
         address = _authority("127.0.0.1", ports["metrics"])
         if "http" in ports:
-            environment |= {"KANDEV_PORT": str(ports["http"]), "KANDEV_HOST": self._options.host}
+            environment |= {
+                "KANDEV_PORT": str(ports["http"]),
+                "KANDEV_RPC_PORT": str(ports.get("rpc", 0)),
+                "KANDEV_HOST": self._options.host,
+            }
             address = _authority(self._options.host, ports["http"])
         return Program(
             name=name,
@@ -247,6 +268,7 @@ class _Stack:
             f"  Ready       {stack.url}",
             *(f"              http://{other}" for other in others),
             f"  WebSocket   {stack.ws_url}",
+            *(f"  Host RPC    {_authority(self._options.host, port)}" for port in [stack.ports.get("rpc")] if port),
             "  Follow      kandev-conversation tail SESSION",
             f"  Data        {self._folder.path} (kept; {RUN_FILE} names what runs)",
             "  Stop        ctrl-c",

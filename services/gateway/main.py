@@ -20,6 +20,7 @@ from services.gateway.http.keys import (
     CURSORS,
     DATABASE,
     HUB,
+    PLUGIN_TOKENS,
     PLUGINS,
     READINESS,
     REGISTRY,
@@ -41,6 +42,9 @@ from services.gateway.plugins.registry import Registry
 from services.gateway.plugins.store import Store
 from services.gateway.plugins.user_state import UserState, notifying
 from services.gateway.receipts.intake import Intake
+from services.gateway.rpc.host import Host
+from services.gateway.rpc.server import Server
+from services.gateway.rpc.tokens import PluginTokens
 from services.gateway.scopes.checks import Checks
 from services.gateway.scopes.grants import Grants
 from services.gateway.scopes.hub import Hub
@@ -102,8 +106,7 @@ class Gateway:
         settings = self._settings
         broker = open_broker(settings.redis_url)
         clients = [connect(settings.redis_url) for _ in range(2)]
-        positions = KnownPositions()
-        inbox = ReplyInbox(clients[0])
+        positions, inbox = KnownPositions(), ReplyInbox(clients[0])
         source = Source(broker, inbox, positions, settings.request_timeout)
         hub = self._hub = Hub(source, positions)
         checks = Checks(hub, source, positions, partitions)
@@ -117,9 +120,9 @@ class Gateway:
         application = build(_allowed_hosts(settings), test_controls=settings.test_controls != "off")
         application[SOURCE], application[HUB], application[CONTROL] = source, hub, control
         application[DATABASE], application[REGISTRY], application[PLUGINS] = database, registry, plugins
-        bindings = Bindings(keyring)
+        bindings, tokens = Bindings(keyring), PluginTokens(database, registry)
         application[ACTIONS] = actions(source, hub, Grants(registry, bindings, hub))
-        application[BINDINGS], application[CURSORS] = bindings, Cursors(keyring)
+        application[BINDINGS], application[CURSORS], application[PLUGIN_TOKENS] = bindings, Cursors(keyring), tokens
         application[USER_STATE], application[SOURCES] = UserState(database), Sources(settings.plugin_sources)
         application[CONNECTIONS], application[READINESS] = connections, self.readiness
         application[AUTHENTICATION], application[SETTINGS] = Disabled(), settings
@@ -127,14 +130,16 @@ class Gateway:
         if accounts is not None:
             application[AUTHENTICATION], application[ACCOUNTS] = accounts.authentication, accounts
             application.on_response_prepare.append(accounts.cookie.renew)
+        rpc = Server(settings, Host(source, tokens))
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
         await runner.setup()
         try:
             await web.TCPSite(runner, settings.host, settings.port).start()
             logger.info("listening on http://%s:%d", settings.host, settings.port)
-            async with asyncio.TaskGroup() as group:
-                group.create_task(GroupGuard(broker, settings.redis_url, ()).run())
-                group.create_task(inbox.run())
+            # Calls that are let end still wait for their answers: what brings those stops behind them.
+            async with asyncio.TaskGroup() as carrying, rpc, asyncio.TaskGroup() as group:
+                carrying.create_task(GroupGuard(broker, settings.redis_url, ()).run())
+                carrying.create_task(inbox.run())
                 group.create_task(registry.run())
                 group.create_task(plugins.examine())
                 group.create_task(keyring.run())

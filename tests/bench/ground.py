@@ -46,10 +46,11 @@ ALTER TABLE task_session_turns REPLICA IDENTITY DEFAULT;
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """A gateway process and the port that it answers on."""
+    """A gateway process and the ports that it answers on."""
 
     program: Program
     port: int
+    rpc_port: int
 
 
 @dataclass
@@ -72,6 +73,7 @@ class Ground:
     _started: AsyncExitStack
     services: dict[str, Program] = field(default_factory=dict)
     port: int = 0
+    rpc_port: int = 0
 
     @property
     def url(self) -> str:
@@ -90,15 +92,15 @@ class Ground:
         if "gateway" not in self.services:
             self.services["reader"] = await self._started.enter_async_context(self._service("reader"))
             gateway = await self._started.enter_async_context(self.gateway())
-            self.services["gateway"], self.port = gateway.program, gateway.port
+            self.services["gateway"], self.port, self.rpc_port = gateway.program, gateway.port, gateway.rpc_port
 
     @asynccontextmanager
     async def gateway(self) -> AsyncIterator[Gateway]:
         """A gateway of its own, once it serves. The other services have to run."""
-        port = self.ports.private()
-        async with self._service("gateway", KANDEV_PORT=str(port)) as program:
+        port, rpc_port = self.ports.private(), self.ports.private()
+        async with self._service("gateway", KANDEV_PORT=str(port), KANDEV_RPC_PORT=str(rpc_port)) as program:
             await eventually(lambda: self._serves(port))
-            yield Gateway(program, port)
+            yield Gateway(program, port, rpc_port)
 
     def _service(self, name: str, **more: str) -> Program:
         environment = {

@@ -48,7 +48,12 @@ class Replica:
         self.name = name
         self.url = f"http://127.0.0.1:{port}"
         self.log = log
-        self._environment = {**environment, "KANDEV_PORT": str(port), "KANDEV_METRICS_PORT": str(metrics)}
+        self._environment = {
+            **environment,
+            "KANDEV_PORT": str(port),
+            "KANDEV_RPC_PORT": "0",
+            "KANDEV_METRICS_PORT": str(metrics),
+        }
         self._ready_url = f"http://127.0.0.1:{metrics}/ready"
         self._process: asyncio.subprocess.Process | None = None
 

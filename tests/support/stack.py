@@ -109,7 +109,7 @@ class Stack:
         self.redis: Redis = Redis.from_url(redis_url, protocol=2)
         self._settings = settings
         self._ports = Ports()
-        self._listening: dict[str, tuple[int, int]] = {}
+        self._listening: dict[str, tuple[int, int, int]] = {}
         self._running: dict[str, _Running] = {}
         self._clients: list[SocketClient] = []
         self.room = True
@@ -153,16 +153,17 @@ class Stack:
         may have `more` settings of its own.
         """
         name = name or service
-        port, metrics = self._listening.setdefault(name, (self._ports.private(), self._ports.private()))
+        ports = (self._ports.private(), self._ports.private(), self._ports.private())
+        port, metrics, rpc = self._listening.setdefault(name, ports)
         if process:
-            self._running[name] = _Process(await self._launch(service, port, metrics, more))
+            self._running[name] = _Process(await self._launch(service, port, metrics, {"rpc_port": rpc, **more}))
             return
         settings = Settings(
             database_url=SecretStr(self.database_url),
             redis_url=SecretStr(self.redis_url),
             port=port,
             metrics_port=metrics,
-            **{**self._settings, **more},  # type: ignore[arg-type] # pydantic checks them
+            **{"rpc_port": rpc, **self._settings, **more},  # type: ignore[arg-type] # pydantic checks them
         )
         self._running[name] = _Task(SERVE[service](settings))
 
@@ -176,7 +177,7 @@ class Stack:
 
     async def status(self, name: str) -> tuple[int, dict[str, object]]:
         """What `/ready` of a service answers; 0 while nothing listens."""
-        _, metrics = self._listening[name]
+        _, metrics, _ = self._listening[name]
         if name in self._running:
             self._running[name].check()
         try:
@@ -206,6 +207,10 @@ class Stack:
     def url_of(self, name: str) -> str:
         """Address of one of several gateways."""
         return f"http://127.0.0.1:{self._listening[name][0]}"
+
+    def rpc_of(self, name: str = "gateway") -> str:
+        """Where a gateway serves Host RPC."""
+        return f"127.0.0.1:{self._listening[name][2]}"
 
     async def connect(
         self, gateway: str = "gateway", query: str = "", *, headers: Mapping[str, str] | None = None

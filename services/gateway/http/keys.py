@@ -16,6 +16,7 @@ from services.gateway.plugins.fetching import Sources
 from services.gateway.plugins.lifecycle import Plugins
 from services.gateway.plugins.registry import Registry
 from services.gateway.plugins.user_state import UserState
+from services.gateway.rpc.tokens import PluginTokens
 from services.gateway.scopes.hub import Hub
 from services.gateway.source.requests import Source
 from services.gateway.websocket.connection import Action
@@ -41,6 +42,7 @@ BINDINGS = web.AppKey("bindings", Bindings)
 CURSORS = web.AppKey("cursors", Cursors)
 PLUGINS = web.AppKey("plugins", Plugins)
 SOURCES = web.AppKey("sources", Sources)
+PLUGIN_TOKENS = web.AppKey("plugin_tokens", PluginTokens)
 USER_STATE = web.AppKey("user_state", UserState)
 SETTINGS = web.AppKey("settings", Settings)
 READINESS: web.AppKey[Readiness] = web.AppKey("readiness")

@@ -8,7 +8,7 @@ from aiohttp import BodyPartReader, web
 from pydantic import ValidationError
 
 from services.gateway.http.errors import BadRequest
-from services.gateway.http.keys import PLUGINS, REGISTRY, SOURCES
+from services.gateway.http.keys import PLUGIN_TOKENS, PLUGINS, REGISTRY, SOURCES
 from services.gateway.http.routes import Answer, Json, Route, plain_errors
 from services.gateway.plugins.incoming import MAX_PACKAGE_BYTES, Incoming, check_size, incoming
 from services.gateway.plugins.lifecycle import UNKNOWN
@@ -82,7 +82,10 @@ async def install(request: web.Request) -> web.Response:
             raise web.HTTPUnsupportedMediaType
         record = await request.app[PLUGINS].install(await package.finish())
     body: Json = {"plugin": _shown(record)}
-    if unused := _unused(Manifest.model_validate(record.manifest)):
+    manifest = Manifest.model_validate(record.manifest)
+    if manifest.runtime is not None and (token := await request.app[PLUGIN_TOKENS].give(record.id)) is not None:
+        body["token"] = token
+    if unused := _unused(manifest):
         body["warning"] = f"this host runs no plugin processes; not in effect: {', '.join(unused)}"
     return _json(body, status=201)
 
@@ -103,6 +106,11 @@ async def remove(request: web.Request) -> web.Response:
     """Removes a plugin with everything of it."""
     await request.app[PLUGINS].remove(request.match_info["plugin_id"])
     return _json({"deleted": True})
+
+
+async def replace_token(request: web.Request) -> web.Response:
+    """Gives a plugin's own process another token."""
+    return _json({"token": await request.app[PLUGIN_TOKENS].replace(request.match_info["plugin_id"])})
 
 
 async def get_config(request: web.Request) -> web.Response:
@@ -178,7 +186,14 @@ _TAG = "plugins"
 _INSTALLED: Json = {
     "type": "object",
     "required": ["plugin"],
-    "properties": {"plugin": PluginRecord.model_json_schema(), "warning": {"type": "string"}},
+    "properties": {
+        "plugin": PluginRecord.model_json_schema(),
+        "warning": {"type": "string"},
+        "token": {
+            "type": "string",
+            "description": "For Host RPC, shown this once: of a plugin with a process of its own that had none yet.",
+        },
+    },
 }
 _UPLOAD: Json = {
     "type": "object",
@@ -247,6 +262,18 @@ ROUTES = (
         "Take a plugin out of use",
         _TAG,
         (Answer(200, "Disabled.", _done("disabled")), *plain_errors(404, 409)),
+        "administrator",
+    ),
+    Route(
+        "POST",
+        _PLUGIN + "/token",
+        replace_token,
+        "Give a plugin's own process another token for Host RPC",
+        _TAG,
+        (
+            Answer(200, "The token, shown this once. The earlier one has ended.", _object(token={"type": "string"})),
+            *plain_errors(404),
+        ),
         "administrator",
     ),
     Route(

@@ -209,6 +209,7 @@ async def test_an_address_of_another_kind_is_refused_by_every_command(variable: 
     [
         ("gateway", "KANDEV_PORT"),
         ("gateway", "KANDEV_METRICS_PORT"),
+        ("gateway", "KANDEV_RPC_PORT"),
         ("reader", "KANDEV_METRICS_PORT"),
         ("revision", "KANDEV_METRICS_PORT"),
     ],
@@ -218,7 +219,7 @@ async def test_a_service_names_the_port_that_is_taken_while_the_database_is_away
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        ports = {"KANDEV_PORT": "0", "KANDEV_METRICS_PORT": "0", variable: port}
+        ports = {"KANDEV_PORT": "0", "KANDEV_RPC_PORT": "0", "KANDEV_METRICS_PORT": "0", variable: port}
         refused = await run("run", service, **AWAY, **ports)
     assert refused.code == 2
     assert refused.err.startswith(f"Error: {variable}: port {port}")

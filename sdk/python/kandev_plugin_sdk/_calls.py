@@ -1,0 +1,48 @@
+"""One call to the host, tried again while nobody answers."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from kandev_plugin_sdk.errors import error_of
+
+SERVICE = "kandev.plugin.v1.Host"
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
+"""Seconds between tries: doubled each time, and then a random part of it, so that many plugins do not come at once."""
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+
+class Caller:
+    """Calls methods of the host on one channel. `timeout`: seconds of a call with all its tries."""
+
+    def __init__(self, channel: grpc.aio.Channel, token: str, timeout: float) -> None:
+        self._channel = channel
+        self._metadata = (("authorization", f"Bearer {token}"),)
+        self._timeout = timeout
+
+    async def call(self, method: str, request: Message, parse: Callable[[bytes], ResponseT]) -> ResponseT:
+        """The response. Raises HostError."""
+        ask = self._channel.unary_unary(
+            f"/{SERVICE}/{method}", request_serializer=type(request).SerializeToString, response_deserializer=parse
+        )
+        deadline = time.monotonic() + self._timeout
+        pause = FIRST_PAUSE
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                response: ResponseT = await ask(request, timeout=max(left, 0.0), metadata=self._metadata)
+            except grpc.aio.AioRpcError as error:
+                wait = random.uniform(pause / 2, pause)
+                if error.code() is not grpc.StatusCode.UNAVAILABLE or time.monotonic() + wait >= deadline:
+                    raise error_of(error.code().name, error.details() or "") from None
+            else:
+                return response
+            await asyncio.sleep(wait)
+            pause = min(2 * pause, LONGEST_PAUSE)

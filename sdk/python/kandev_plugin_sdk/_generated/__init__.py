@@ -1,0 +1,1 @@
+"""Made of the host's `plugin.proto`."""

@@ -1,0 +1,1 @@
+"""Host RPC: what a plugin's own process may ask, over gRPC."""

@@ -1,0 +1,1 @@
+"""Made of `protos` by `python -m deploy.checks.protos`."""

@@ -1,0 +1,175 @@
+"""The server itself: deadlines, load, its end, TLS, and the port."""
+
+import asyncio
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from kandev_plugin_sdk import DeadlineExceeded, Host, MessageFilter, Unauthenticated, Unavailable
+from pydantic import SecretStr
+
+from services.gateway.main import serve
+from services.gateway.rpc.server import MOST_CALLS
+from shared.settings import Settings
+from tests.integration.rpc.calls import Calls, Rows
+from tests.integration.rpc.conftest import new_plugin
+from tests.support.stack import Stack
+from tests.support.waiting import eventually
+
+# Keeps every read of messages waiting until its transaction ends.
+LOCK = "LOCK TABLE task_session_messages IN ACCESS EXCLUSIVE MODE"
+
+
+async def test_a_call_ends_at_its_deadline_and_not_before(stack: Stack) -> None:
+    """The deadline is the call's, and not the gateway's own of five seconds."""
+    plugin = await new_plugin(stack)
+    rows = await Rows(stack).make()
+    name = await rows.add("m")
+    async with grpc.aio.insecure_channel(stack.rpc_of()) as channel, stack.pool.acquire() as connection:
+        calls = Calls(channel, plugin.token)
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute(LOCK)
+        with pytest.raises(grpc.aio.AioRpcError) as late:
+            await calls.page(task_ids=[rows.task], seconds=0.3)
+        assert late.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        patient = asyncio.ensure_future(calls.ids(task_ids=[rows.task], seconds=60))
+        unset = await asyncio.gather(calls.page(task_ids=[rows.task], seconds=None), return_exceptions=True)
+        assert isinstance(unset[0], grpc.aio.AioRpcError)
+        assert unset[0].code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+        assert not patient.done()
+        await transaction.rollback()
+        assert await patient == [name]
+
+
+async def test_calls_under_way_end_well_when_the_gateway_is_stopped(stack: Stack) -> None:
+    plugin = await new_plugin(stack)
+    rows = await Rows(stack).make()
+    name = await rows.add("m")
+    async with grpc.aio.insecure_channel(stack.rpc_of()) as channel, stack.pool.acquire() as connection:
+        calls = Calls(channel, plugin.token)
+        await calls.page()
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+        assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute(LOCK)
+        under_way = asyncio.ensure_future(calls.ids(task_ids=[rows.task]))
+        await eventually(lambda: _waiting(stack), bool)
+        stopping = asyncio.ensure_future(stack.stop("gateway"))
+        assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        await transaction.rollback()
+        assert await under_way == [name]
+        await stopping
+
+
+async def _waiting(stack: Stack) -> int:
+    """Reads that wait for the table."""
+    found: int = await stack.pool.fetchval(
+        "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'task_session_messages'::regclass"
+    )
+    return found
+
+
+async def test_more_calls_than_it_takes_are_told_so_and_the_others_are_answered(stack: Stack) -> None:
+    plugin = await new_plugin(stack)
+    rows = await Rows(stack).make()
+    name = await rows.add("m")
+    async with grpc.aio.insecure_channel(stack.rpc_of()) as channel, stack.pool.acquire() as connection:
+        calls = Calls(channel, plugin.token)
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute(LOCK)
+        asked = [asyncio.ensure_future(calls.ids(task_ids=[rows.task], seconds=60)) for _ in range(MOST_CALLS + 20)]
+        await eventually(lambda: _done(asked), lambda count: count == 20)
+        await transaction.rollback()
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+    refused = [each for each in answers if isinstance(each, grpc.aio.AioRpcError)]
+    assert {each.code() for each in refused} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+    assert [each for each in answers if not isinstance(each, BaseException)] == [[name]] * MOST_CALLS
+
+
+async def _done(asked: Sequence[asyncio.Future[list[str]]]) -> int:
+    return sum(each.done() for each in asked)
+
+
+async def test_a_gateway_that_comes_back_is_found_again_by_the_sdk(stack: Stack) -> None:
+    plugin = await new_plugin(stack)
+    rows = await Rows(stack).make()
+    await rows.add("m")
+    wanted = MessageFilter(task_ids=(rows.task,))
+    async with Host(stack.rpc_of(), plugin.token, timeout=60) as host:
+        await host.messages().list(wanted)
+        await stack.stop("gateway")
+        asked = asyncio.ensure_future(host.messages().list(wanted))
+        async with Host(stack.rpc_of(), plugin.token, timeout=0.5) as hasty:
+            with pytest.raises((Unavailable, DeadlineExceeded)):
+                await hasty.messages().list(wanted)
+        assert not asked.done()
+        await stack.start("gateway")
+        messages, _ = await asked
+    assert [message.id for message in messages] == [f"m-{rows.key}"]
+
+
+async def test_the_capability_is_looked_at_on_every_gateway(stack: Stack) -> None:
+    """A token is good at any gateway, also at one that started later, and ends at all of them."""
+    await stack.start("gateway", name="other")
+    await stack.ready("other")
+    plugin = await new_plugin(stack, gateways=("gateway", "other"))
+    async with Host(stack.rpc_of("other"), plugin.token) as host:
+        await host.messages().list()
+        await stack.call("POST", f"/api/plugins/{plugin.id}/disable")
+
+        async def ended() -> bool:
+            try:
+                await host.messages().list()
+            except Unauthenticated:
+                return True
+            return False
+
+        await eventually(ended, bool)
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    """A certificate of 127.0.0.1 that signs itself, and its key."""
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
+            *("-days", "2", "-subj", "/CN=host", "-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-out", str(certificate), "-keyout", str(key)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return certificate, key
+
+
+async def test_tls(stack: Stack, certificate: tuple[Path, Path]) -> None:
+    await stack.stop("gateway")
+    await stack.start("gateway", rpc_tls_cert=certificate[0], rpc_tls_key=certificate[1])
+    await stack.ready("gateway")
+    plugin = await new_plugin(stack)
+    async with Host(stack.rpc_of(), plugin.token, tls=certificate[0].read_bytes()) as host:
+        await host.messages().list()
+    for tls in (True, False):
+        async with Host(stack.rpc_of(), plugin.token, tls=tls, timeout=1) as host:
+            with pytest.raises((Unavailable, DeadlineExceeded)):
+                await host.messages().list()
+
+
+async def test_a_port_that_another_gateway_has_is_not_shared(stack: Stack) -> None:
+    port = int(stack.rpc_of().rpartition(":")[2])
+    settings = Settings(
+        database_url=SecretStr(stack.database_url),
+        redis_url=SecretStr(stack.redis_url),
+        port=0,
+        metrics_port=0,
+        rpc_port=port,
+    )
+    with pytest.raises(OSError, match=f"nothing can listen on 127.0.0.1:{port}"):
+        await serve(settings)
