@@ -5,9 +5,11 @@ without an answer does not pass the type checker.
 
     phase        waits for                             leaves it to
     -----------  ------------------------------------  -----------------------------------------------------------------
-    Offline      Connected                             Subscribing; Waiting after a lost connection (C7)
+    Offline      Connected                             Subscribing, to resume where rows were live (G6); Waiting after
+                                                       a lost connection else (C7)
     Waiting      its due time                          Subscribing
-    Subscribing  the reply                             Reading; Waiting when refused, or when the epoch is new (C7)
+    Subscribing  the reply                             Reading; Live when resumed; Waiting when that or all is refused,
+                                                       or when the epoch is new (C7)
     Reading      every page, and frames between them   Live; Waiting when frames were lost (C1) or a page was of no use
     Live         frames                                Waiting on a gap, reset, bad frame, other epoch, missed check
     Closed       nothing                               -
@@ -28,6 +30,7 @@ from client.events import (
     LoadMore,
     MessagesRead,
     PageFailed,
+    Position,
     SessionRemoved,
     Subscribed,
     SubscribeRefused,
@@ -50,6 +53,7 @@ from client.repair import (
     counted,
     gone,
     repair,
+    resume,
 )
 from client.state import Closed, Live, Offline, Reading, State, Subscribing, Waiting
 
@@ -68,7 +72,7 @@ def step(state: State, event: Event, moment: Moment) -> Step:
         case Connected():
             following = _connected(state, moment)
         case Disconnected():
-            following = replace(state, phase=Offline(lost=True)), abandoned(state)
+            following = replace(state, phase=Offline(lost=True, committed=_committed(state))), abandoned(state)
         case Subscribed() | SubscribeRefused():
             following = _replied(state, event, moment)
         case FrameReceived():
@@ -94,10 +98,29 @@ def _connected(state: State, moment: Moment) -> Step:
     match state.phase:
         case Offline(lost=False):
             return begin(state, moment.now)
+        case Offline(committed=True) if state.held is not None:
+            return resume(state, state.held)
         case Offline():
             return repair(state, moment, spread=RECONNECT_SPREAD)
         case Waiting() | Subscribing() | Reading() | Live() | Closed():
             return state, ()
+        case _:
+            assert_never(state.phase)
+
+
+def _committed(state: State) -> bool:
+    """Whether what is shown is what the source was at its revision, as far as anything has told: a scope that repairs
+    may have been told otherwise.
+    """
+    match state.phase:
+        case Live():
+            return True
+        case Offline(committed=committed):
+            return committed
+        case Subscribing(resume=position):
+            return position is not None
+        case Waiting() | Reading() | Closed():
+            return False
         case _:
             assert_never(state.phase)
 
@@ -107,6 +130,10 @@ def _replied(state: State, event: Subscribed | SubscribeRefused, moment: Moment)
         case Subscribing():
             if isinstance(event, SubscribeRefused):
                 return _refused(state, event, moment)
+            if (position := state.phase.resume) is not None:
+                if event.resumed and position == Position(event.epoch, event.revision):
+                    return replace(counted(state, resumes=1), phase=Live(), spread=False), ()
+                return repair(state, moment, spread=RECONNECT_SPREAD)
             if state.held is not None and state.held.epoch != event.epoch and not state.spread:
                 return repair(state, moment, spread=EPOCH_SPREAD)
             return opened(state, event.epoch, event.revision)

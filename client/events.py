@@ -29,10 +29,14 @@ class Disconnected:
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """The gateway opened the scope: what it sends from here on continues `revision` of `epoch` (G1)."""
+    """The gateway opened the scope: what it sends from here on continues `revision` of `epoch` (G1).
+
+    `resumed`: so it continues the position that was asked for (G6). A gateway that does not know of it never says so.
+    """
 
     epoch: str
     revision: int
+    resumed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +122,20 @@ Event = (
 
 
 @dataclass(frozen=True, slots=True)
+class Position:
+    """The epoch and revision of rows that are shown."""
+
+    epoch: str
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
 class Resubscribe:
-    """Open the scope, in place of an earlier subscription of it. Answered by `Subscribed` or `SubscribeRefused`."""
+    """Open the scope, in place of an earlier subscription of it; `resume`: from there if the gateway can (G6). Answered
+    by `Subscribed` or `SubscribeRefused`.
+    """
+
+    resume: Position | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from client.events import (
     LoadMore,
     MessagesRead,
     PageFailed,
+    Position,
     ReadMessages,
     ReadTurns,
     Resubscribe,
@@ -196,8 +197,8 @@ class Follower:
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
-            case Resubscribe():
-                self._subscribe()
+            case Resubscribe(position):
+                self._subscribe(position)
             case ReadMessages():
                 self._read(self._read_messages(effect))
             case ReadTurns():
@@ -212,7 +213,7 @@ class Follower:
             case _:
                 assert_never(effect)
 
-    def _subscribe(self) -> None:
+    def _subscribe(self, position: Position | None) -> None:
         scope = self.state.scope
         request = wire.Subscribe(
             session_id=scope.session_id,
@@ -220,6 +221,7 @@ class Follower:
             consumer_kind="core",
             task_id=scope.filter.task_id,
             authors=scope.filter.authors,
+            resume=None if position is None else wire.Resume(epoch=position.epoch, revision=str(position.revision)),
         )
         self._connection.ask(wire.SUBSCRIBE, request.model_dump(mode="json", exclude_none=True), self._subscribed)
 
@@ -311,4 +313,4 @@ def read_reply(payload: dict[str, Any] | None, scope: Scope) -> Subscribed | Sub
         return failed
     if (opened.scope_id, opened.session_id) != (scope.scope_id, scope.session_id) or not opened.epoch:
         return failed
-    return Subscribed(opened.epoch, int(opened.revision))
+    return Subscribed(opened.epoch, int(opened.revision), opened.resumed is True)

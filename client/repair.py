@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from client.events import Close, CloseReason, Effect, LoadEnded, Resubscribe
+from client.events import Close, CloseReason, Effect, LoadEnded, Position, Resubscribe
+from client.range import Loaded
 from client.state import Closed, Live, State, Subscribing, Waiting
 
 REPAIR_SPACING = 1.0
@@ -51,6 +52,12 @@ def begin(state: State, now: float) -> Step:
     repairs = state.counters.repairs + (state.held is not None)
     counters = replace(state.counters, repairs=repairs)
     return replace(state, phase=Subscribing(), counters=counters, repaired_at=now), (Resubscribe(),)
+
+
+def resume(state: State, held: Loaded) -> Step:
+    """Opens the scope anew, to go on from what is shown (G6). That reads nothing, and needs no delay."""
+    position = Position(held.epoch, held.revision)
+    return replace(state, phase=Subscribing(position)), (Resubscribe(position),)
 
 
 def close(state: State, reason: CloseReason) -> Step:

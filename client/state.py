@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
 from client.buffer import Buffer
-from client.events import CloseReason
+from client.events import CloseReason, Position
 from client.range import Cursor, Filter, Loaded, Part
 
 Status = Literal["disconnected", "loading", "repairing", "live", "closed"]
@@ -26,7 +26,8 @@ class Counters:
     `frames`: change frames that came; of those `coverage` had no operations and `duplicates` brought nothing new.
     `gaps`: times that a live scope saw a change to be missing; each leads to a repair. `resets`: frames that said so
     themselves, of any epoch. `repairs`: reads of the loaded range after the first. `reads`: pages asked for, those
-    included that a cycle reads again because of frames that were lost meanwhile.
+    included that a cycle reads again because of frames that were lost meanwhile. `resumes`: times that the gateway told
+    what was missed, so that nothing was read.
     """
 
     frames: int = 0
@@ -36,13 +37,17 @@ class Counters:
     resets: int = 0
     repairs: int = 0
     reads: int = 0
+    resumes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Offline:
-    """No connection. `lost`: there was one before."""
+    """No connection. `lost`: there was one before. `committed`: what is shown was live then, and nothing has cast doubt
+    on it since.
+    """
 
     lost: bool = False
+    committed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +60,10 @@ class Waiting:
 @dataclass(frozen=True, slots=True)
 class Subscribing:
     """The gateway was asked to open the scope. Frames that still come belong to the subscription that this one
-    replaces (C7).
+    replaces (C7). `resume`: the position of the rows from which it was asked to go on.
     """
+
+    resume: Position | None = None
 
 
 @dataclass(frozen=True, slots=True)

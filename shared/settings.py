@@ -119,6 +119,11 @@ class Settings(BaseSettings):
         default=5.0,
         description="Seconds until a read or command that nobody answered fails with a retryable error.",
     )
+    resume_megabytes: Annotated[int, Field(ge=0, le=65536)] = Field(
+        default=64,
+        description="Most memory (MiB) for the latest receipts, which spare clients that come back from reading again. "
+        "0: none.",
+    )
     compat_version: str = Field(
         default="0.95.0",
         description="The kandev version that this host answers to a plugin's min_kandev_version.",

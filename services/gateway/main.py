@@ -48,6 +48,7 @@ from services.gateway.rpc.tokens import PluginTokens
 from services.gateway.scopes.checks import Checks
 from services.gateway.scopes.grants import Grants
 from services.gateway.scopes.hub import Hub
+from services.gateway.scopes.memory import Memory
 from services.gateway.source.partitions import read_partitions
 from services.gateway.source.positions import KnownPositions
 from services.gateway.source.requests import Source
@@ -108,7 +109,7 @@ class Gateway:
         clients = [connect(settings.redis_url) for _ in range(2)]
         positions, inbox = KnownPositions(), ReplyInbox(clients[0])
         source = Source(broker, inbox, positions, settings.request_timeout)
-        hub = self._hub = Hub(source, positions)
+        hub = self._hub = Hub(source, positions, Memory(settings.resume_megabytes << 20))
         checks = Checks(hub, source, positions, partitions)
         receipts = self._receipts = ReceiptReader(clients[1], partitions)
         control, connections = Control(broker), Connections()

@@ -49,10 +49,18 @@ class ClientMessage(Contract):
     payload: dict[str, Any] = {}
 
 
+class Resume(Contract):
+    """The position of the rows that a client holds, all of them as they were then, under the same filter."""
+
+    epoch: str
+    revision: Annotated[Revision, Field(max_length=19)]
+
+
 class Subscribe(Contract):
     """Payload of `session.conversation.subscribe`. A plugin names itself; a core request carries no plugin field.
 
-    `sort` changes nothing: a client says how it shows rows. `managed_conversation_token` is not supported.
+    `sort` changes nothing: a client says how it shows rows. `resume`: goes on from there if the gateway remembers what
+    came since (G6). `managed_conversation_token` is not supported.
     """
 
     session_id: Id
@@ -65,6 +73,7 @@ class Subscribe(Contract):
     plugin_id: str | None = None
     generation: Annotated[int, Field(strict=True)] | None = None
     binding_token: str | None = None
+    resume: Resume | None = None
     managed_conversation_token: str | None = None
 
 
@@ -96,7 +105,10 @@ class SubscribeError(Contract):
 
 
 class Subscribed(Contract):
-    """The reply once a scope is open: every change above `revision` reaches it, or leaves a visible gap (G1)."""
+    """The reply once a scope is open: every change above `revision` reaches it, or leaves a visible gap (G1).
+
+    `resumed`: whether `revision` is the one that the client asked to go on from; absent when it did not ask.
+    """
 
     success: Literal[True] = True
     protocol_version: Literal[2] = PROTOCOL_VERSION
@@ -104,6 +116,7 @@ class Subscribed(Contract):
     session_id: str
     epoch: str
     revision: Revision
+    resumed: bool | None = None
 
 
 class SubscribeRefused(Contract):

@@ -145,7 +145,7 @@ class Checks:
                 self._hub.revoke(each.scope for each in scopes if each.lasts and each.scope.reader in refused)
             revision = answer.revisions.get(name)
             if revision is None:
-                self._positions.forget(name)
+                self._hub.forget(name)
                 self._hub.end([each.scope for each in scopes if each.stands])
             elif any(each.live and revision < each.sent for each in scopes):
                 lower.append(name)
@@ -187,7 +187,7 @@ class Checks:
                 logger.error(
                     "revision %s of a session is below %d that was sent: history broke", revision, broken[0].sent
                 )
-                self._positions.forget(name)
+                self._hub.forget(name)
                 self._hub.reset(each.scope for each in broken)
             else:
                 self._tell(name, scopes, revision, GRACE_SECONDS)

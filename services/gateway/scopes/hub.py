@@ -10,6 +10,8 @@ from pydantic import ValidationError
 
 from services.gateway.scopes import frames
 from services.gateway.scopes.deliveries import Deliveries
+from services.gateway.scopes.memory import Memory
+from services.gateway.scopes.resuming import Missed, Position, Resuming
 from services.gateway.scopes.scope import Consumer, Phase, Scope, readers_of
 from services.gateway.scopes.session import SessionScopes
 from services.gateway.source.positions import KnownPositions
@@ -35,9 +37,17 @@ _OPENED = frozenset({Phase.LIVE, Phase.AWAITING_RESET})
 class Hub:
     """Owns the scopes and the epoch they live in."""
 
-    def __init__(self, source: Source, positions: KnownPositions, spread: Callable[[], float] = random.random) -> None:
+    def __init__(
+        self,
+        source: Source,
+        positions: KnownPositions,
+        memory: Memory,
+        spread: Callable[[], float] = random.random,
+    ) -> None:
         self._source = source
         self._positions = positions
+        self._memory = memory
+        self._resuming = Resuming(memory)
         self._spread = spread
         self._sessions: dict[str, SessionScopes] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -62,26 +72,33 @@ class Hub:
         return list(self._sessions.get(session_id, ()))
 
     def follows(self, session_id: str) -> bool:
-        """Whether anyone here follows the session; entries of others are passed over unparsed."""
-        return session_id in self._sessions or session_id in self.deliveries
+        """Whether anyone here follows the session, or did until a moment ago; entries of others are passed over
+        unparsed.
+        """
+        return session_id in self._sessions or session_id in self.deliveries or session_id in self._memory
 
-    async def open(self, scope: Scope, reply: Callable[[str, int], None]) -> None:
+    async def open(self, scope: Scope, reply: Callable[[Position, bool], None], held: Position | None = None) -> None:
         """Opens a scope (G1): registers it, reads its revision, replies, and only then tells it what is above.
 
-        `reply` sends the subscription's success with the epoch and revision, or raises to refuse it after all. Raises
-        RequestFailed when the session cannot be read; in both cases the scope is closed. A scope that was closed
-        meanwhile is not replied to.
+        `held`: where its client stopped. If what it missed since is remembered, it goes on from there (G6). `reply`
+        sends the subscription's success with the position from which the scope is told everything, and whether that is
+        the one that was held; or it raises to refuse the scope after all. Raises RequestFailed when the session cannot
+        be read; in both cases the scope is closed. A scope that was closed meanwhile is not replied to.
         """
         self._sessions.setdefault(scope.session_id, SessionScopes(scope.session_id)).add(scope)
+        self._memory.joined(scope.session_id)
         try:
-            epoch, revision = await self._position(scope)
-            if scope.phase is Phase.OPENING:
-                reply(epoch, revision)
+            current = await self._position(scope)
+            if scope.phase is not Phase.OPENING:
+                return
+            missed = None if held is None else self._resuming.missed(scope, held, current)
+            start = current if held is None or missed is None else held
+            reply(start, missed is not None)
         except BaseException:
             self.close(scope)
             raise
         if scope.phase is Phase.OPENING:
-            self._go_live(scope, epoch, revision)
+            self._go_live(scope, start, missed or ())
 
     def close(self, scope: Scope) -> None:
         """Closes a scope without a word, but for a removal that waited for it to open."""
@@ -91,12 +108,14 @@ class Hub:
             session.discard(scope)
             if not session:
                 del self._sessions[scope.session_id]
+                if scope.has_opened:
+                    self._memory.left(scope.session_id, asyncio.get_running_loop().time())
         if scope.owes_removal:
             scope.owes_removal = False
             self._announce_removal(scope.consumer, scope.session_id)
 
     def receive(self, entry: ReceiptEntry) -> None:
-        """Takes a receipt of a session that is followed."""
+        """Takes a receipt of a session that is followed, or was until a moment ago."""
         try:
             receipt = RECEIPT.validate_json(entry.payload)
         except ValidationError:
@@ -109,9 +128,11 @@ class Hub:
             return
         session = self._sessions.get(receipt.session_id)
         if isinstance(receipt, ChangeReceipt):
+            now = asyncio.get_running_loop().time()
             self._positions.note(receipt.session_id, receipt.epoch, receipt.revision)
+            self._memory.add(receipt, entry.payload, now)
             if session is not None:
-                session.change(receipt, asyncio.get_running_loop().time())
+                session.change(receipt, now)
             if receipt.session_id in self.deliveries:
                 self.flush(receipt.session_id)
                 self.deliveries.note(receipt.session_id, receipt.base_revision, receipt.revision)
@@ -163,6 +184,11 @@ class Hub:
         if (session := self._sessions.get(session_id)) is not None:
             session.flush()
 
+    def forget(self, session_id: str) -> None:
+        """A session's history broke, or it is gone: what is known of it is worth nothing."""
+        self._positions.forget(session_id)
+        self._memory.forget(session_id)
+
     def suspect(self) -> None:
         """Something was seen of another epoch: asks the primary, one question at a time, and again for what was seen
         since the last one was asked.
@@ -186,6 +212,7 @@ class Hub:
             return
         first, self.epoch = self.epoch is None, epoch
         self._positions.enter(epoch)
+        self._memory.enter(epoch)
         if first:
             return
         if self._sessions:
@@ -215,7 +242,7 @@ class Hub:
             # ask without a pause.
             await asyncio.sleep(RETRY_SECONDS)
 
-    async def _position(self, scope: Scope) -> tuple[str, int]:
+    async def _position(self, scope: Scope) -> Position:
         """Epoch and revision of a scope's session, both of the epoch this gateway is in.
 
         After an answer of another epoch the primary is asked: a replica may stay in the earlier one for long. So it is
@@ -241,7 +268,7 @@ class Hub:
                 raise RequestFailed("not_found", "session not found")
             revision, scope.task_id = answer.revisions[scope.session_id], answer.tasks[scope.session_id]
             self._positions.note(scope.session_id, answer.epoch, revision)
-            return answer.epoch, revision
+            return Position(answer.epoch, revision)
 
     async def _doubt(self, session_id: str) -> None:
         """No reader reached what is known of the session. If the primary has less, history broke, and what is known is
@@ -250,11 +277,13 @@ class Hub:
         known = self._positions.least(session_id)
         answer = await self._source.check((session_id,))
         if known is not None and answer.revisions.get(session_id, -1) < known.revision:
-            self._positions.forget(session_id)
+            self.forget(session_id)
 
-    def _go_live(self, scope: Scope, epoch: str, revision: int) -> None:
-        held = scope.open_at(epoch, revision, asyncio.get_running_loop().time())
+    def _go_live(self, scope: Scope, start: Position, missed: Missed = ()) -> None:
+        held = scope.open_at(start.epoch, start.revision, asyncio.get_running_loop().time())
         session = self._sessions[scope.session_id]
+        for change, frame in missed:
+            scope.tell(change, frame)
         for receipt in held:
             if isinstance(receipt, RemovedReceipt):
                 self._confirm([scope], receipt)
@@ -265,16 +294,16 @@ class Hub:
         """Reads a scope's revision again and sends its reset; ends it when its session is gone, or not to be read."""
         while scope.phase is Phase.OPENING:
             try:
-                epoch, revision = await self._position(scope)
+                current = await self._position(scope)
             except RequestFailed as failed:
                 if failed.failure.code != "not_found" or not await self._end_missing(scope):
                     await asyncio.sleep(RETRY_SECONDS)
                 continue
             if scope.phase is Phase.OPENING:
-                scope.epoch = epoch
+                scope.epoch = current.epoch
                 scope.tell_reset()
                 if scope.phase is Phase.OPENING:
-                    self._go_live(scope, epoch, revision)
+                    self._go_live(scope, current)
 
     async def _end_missing(self, scope: Scope) -> bool:
         """Ends a scope whose user was not shown its session: it is gone, or theirs no longer. `False` when neither can
@@ -307,7 +336,7 @@ class Hub:
             if scope.phase in _OPENED and scope.epoch == receipt.epoch and receipt.revision > scope.sent
         }
         if concerned:
-            self._positions.forget(receipt.session_id)
+            self.forget(receipt.session_id)
             self._spawn(self._confirm_gone(receipt, concerned))
 
     async def _confirm_gone(self, receipt: RemovedReceipt, concerned: Mapping[Scope, float]) -> None:

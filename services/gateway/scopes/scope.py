@@ -43,6 +43,9 @@ class Consumer(Protocol):
     def offer(self, frame: bytes) -> bool:
         """Sends or queues a frame; `False` when there is no room, and then the scope must be reset later."""
 
+    def has_room(self, frames: int, size: int) -> bool:
+        """Whether that many frames of `size` bytes in all could be offered now."""
+
     def deliver(self, frame: bytes) -> None:
         """Sends or queues a frame that must not be lost: terminal frames and removals are few and survive overflow
         (G3).

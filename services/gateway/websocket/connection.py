@@ -83,6 +83,10 @@ class Connection:
         """Sends or queues a scope's frame; `False` when there is no room."""
         return self._outbox is not None and self._outbox.offer(frame)
 
+    def has_room(self, frames: int, size: int) -> bool:
+        """Whether that many frames of `size` bytes in all could be offered now."""
+        return self._outbox is not None and self._outbox.has_room(frames, size)
+
     def deliver(self, frame: bytes) -> None:
         """Sends or queues what must not be lost."""
         if self._outbox is not None:

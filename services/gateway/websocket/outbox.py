@@ -74,11 +74,15 @@ class Outbox:
             if not transport.is_closing():
                 transport.write(framed(payload))
             return True
-        if self._queued + len(payload) > MAX_QUEUED_BYTES or len(self._queue) >= MAX_QUEUED_FRAMES:
+        if not self.has_room(1, len(payload)):
             self._overflowed = True
             return False
         self.deliver(payload)
         return True
+
+    def has_room(self, frames: int, size: int) -> bool:
+        """Whether the queue could take that many frames of `size` bytes in all."""
+        return self._queued + size <= MAX_QUEUED_BYTES and len(self._queue) + frames <= MAX_QUEUED_FRAMES
 
     def deliver(self, payload: bytes) -> None:
         """Sends or queues a frame whatever the queue holds: replies and endings, as many as were asked for."""

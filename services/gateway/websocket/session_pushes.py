@@ -59,7 +59,7 @@ class SessionPushes:
         )
         connection.scopes[scope_id] = scope
         try:
-            await self._hub.open(scope, lambda _epoch, _revision: connection.respond(request, _done(session_id)))
+            await self._hub.open(scope, lambda _start, _resumed: connection.respond(request, _done(session_id)))
         except RequestFailed:
             connection.forget(scope)
             raise

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from services.gateway.scopes.grants import Grants, Refused
 from services.gateway.scopes.hub import Hub
 from services.gateway.scopes.projection import View
+from services.gateway.scopes.resuming import Position
 from services.gateway.scopes.scope import Grant, Phase, Scope
 from services.gateway.websocket.connection import Action, Connection
 from shared.contracts.errors import ErrorCode, RequestFailed, problem
@@ -94,17 +95,23 @@ class Subscriptions:
         if scope.grant is not None and wanted.binding_token is not None:
             await self._grants.admit(connection.caller, scope.grant, wanted.binding_token)
 
-        def confirm(epoch: str, revision: int) -> None:
+        def confirm(start: Position, resumed: bool) -> None:
             """Nothing can happen between this and the scope's first frame: what holds now held when it opened."""
             if scope.grant is not None:
                 self._grants.require(scope.grant)
                 if wanted.task_id not in {None, scope.task_id}:
                     raise Refused("invalid_request", "task_id does not match the task session")
-            subscribed = Subscribed(scope_id=scope.id, session_id=scope.session_id, epoch=epoch, revision=str(revision))
+            subscribed = Subscribed(
+                scope_id=scope.id,
+                session_id=scope.session_id,
+                epoch=start.epoch,
+                revision=str(start.revision),
+                resumed=None if wanted.resume is None else resumed,
+            )
             connection.respond(request, subscribed)
 
         if scope.phase is not Phase.CLOSED:
-            await self._hub.open(scope, confirm)
+            await self._hub.open(scope, confirm, _held(wanted))
         if scope.phase is Phase.CLOSED and connection.scopes.get(scope.id) is not scope:
             raise Refused("invalid_request", "the subscription was replaced before it opened")
 
@@ -143,6 +150,10 @@ def _grant(wanted: Subscribe) -> Grant | None:
     if wanted.plugin_id is None or wanted.generation is None:
         return None
     return Grant(wanted.plugin_id, wanted.generation)
+
+
+def _held(wanted: Subscribe) -> Position | None:
+    return None if wanted.resume is None else Position(wanted.resume.epoch, int(wanted.resume.revision))
 
 
 def _refuse(connection: Connection, request: ClientMessage, code: SubscribeErrorCode, message: str) -> None:

@@ -14,6 +14,7 @@ from client.events import (
     LoadEnded,
     MessagesRead,
     PageFailed,
+    Position,
     ReadMessages,
     ReadTurns,
     Resubscribe,
@@ -150,8 +151,10 @@ class World:
     chance: float = 0.5
     state: State = field(init=False)
     unpublished: list[Commit] = field(default_factory=list)
+    remembered: list[Commit] = field(default_factory=list)
     subscription: Subscription | None = None
     subscribing: bool = False
+    resume: Position | None = None
     downstream: list[Event] = field(default_factory=list)
     reads: list[Asked] = field(default_factory=list)
     connected: bool = False
@@ -171,7 +174,7 @@ class World:
         self.observe(before, self.state)
         for effect in effects:
             if isinstance(effect, Resubscribe):
-                self.subscribing = True
+                self.subscribing, self.resume = True, effect.resume
             elif isinstance(effect, ReadMessages | ReadTurns):
                 self.reads.append(Asked(effect, self.source.epoch, self.known()))
             elif isinstance(effect, LoadEnded):
@@ -211,17 +214,37 @@ class World:
         """The least revision that the gateway would put into a read."""
         return 0 if self.subscription is None else self.subscription.sent
 
-    def open_scope(self) -> None:
-        """Answers the subscribe request: what comes after it continues the revision it names (G1)."""
-        if self.subscribing:
-            self.subscribing = False
-            self.subscription = Subscription(self.state.scope, self.source.revision)
-            self.downstream.append(Subscribed(self.source.epoch, self.source.revision))
+    def open_scope(self, resume: bool = True, join: bool = True) -> None:
+        """Answers the subscribe request: what comes after it continues the revision it names (G1). `resume`: where the
+        client stopped, if that was asked for and all that it missed is remembered (G6); `join`: in one frame.
+        """
+        if not self.subscribing:
+            return
+        self.subscribing = False
+        missed = self.missed(self.resume) if resume and self.resume is not None else None
+        start = self.source.revision if missed is None or self.resume is None else self.resume.revision
+        self.subscription = Subscription(self.state.scope, start)
+        self.downstream.append(Subscribed(self.source.epoch, start, resumed=missed is not None))
+        for commit in missed or ():
+            self.subscription.held.append(commit)
+            if not join:
+                self.flush()
+        self.flush()
+
+    def missed(self, position: Position) -> list[Commit] | None:
+        """The commits that lead from a position to the source's revision, if this gateway has heard of them all."""
+        found, reached = [], position.revision
+        for commit in self.remembered:
+            if commit.epoch == self.source.epoch and commit.base == reached:
+                found.append(commit)
+                reached = commit.revision
+        return found if (position.epoch, reached) == (self.source.epoch, self.source.revision) else None
 
     def publish(self, count: int = 1_000, join: bool = False) -> None:
         """Takes commits from the stream; `join`: keeps them back, to leave with the next ones as one frame."""
         for _ in range(min(count, len(self.unpublished))):
             commit = self.unpublished.pop(0)
+            self.remembered.append(commit)
             known = self.subscription
             if known is not None and commit.epoch == self.source.epoch and commit.base >= known.sent:
                 if known.held and known.held[-1].revision != commit.base:

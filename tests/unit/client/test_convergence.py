@@ -102,9 +102,20 @@ class FaultyWorld(RuleBasedStateMachine):
     def delivers(self, count: int) -> None:
         self.world.deliver(count)
 
-    @rule()
-    def opens(self) -> None:
-        self.world.open_scope()
+    @rule(resume=st.booleans(), join=st.booleans())
+    def opens(self, resume: bool, join: bool) -> None:
+        self.world.open_scope(resume, join)
+
+    @rule(rows=st.lists(changes(), max_size=4), lost=st.booleans(), resume=st.booleans(), join=st.booleans())
+    def is_away_for_a_moment(self, rows: list[tuple[Name, Body | None]], lost: bool, resume: bool, join: bool) -> None:
+        self.world.disconnect()
+        for row in rows:
+            self.world.commit(row)
+        if lost:
+            self.world.unpublished.clear()
+        self.world.publish()
+        self.world.connect()
+        self.world.open_scope(resume, join)
 
     @rule()
     def checks(self) -> None:

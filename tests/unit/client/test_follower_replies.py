@@ -48,3 +48,8 @@ def test_no_reply_is_a_failure_to_retry() -> None:
 def test_a_refusal_is_taken_as_it_is(code: Any, retryable: bool) -> None:
     error = {"code": code, "message": "no", "retryable": retryable}
     assert read_reply({"success": False, "error": error}, SCOPE) == SubscribeRefused(code, retryable)
+
+
+@pytest.mark.parametrize(("resumed", "expected"), [(True, True), (False, False), (None, False)])
+def test_a_scope_that_goes_on_where_it_was(resumed: bool | None, expected: bool) -> None:
+    assert read_reply({**OPENED, "resumed": resumed}, SCOPE) == Subscribed("e", 17, resumed=expected)

@@ -1,4 +1,4 @@
-"""Each rule of a client, C1 to C7, by a story that goes wrong without it."""
+"""Each rule of a client, C1 to C7 and its part of G6, by a story that goes wrong without it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +15,7 @@ from client.events import (
     LoadMore,
     MessagesRead,
     PageFailed,
+    Position,
     ReadMessages,
     ReadTurns,
     Resubscribe,
@@ -809,6 +810,8 @@ class TestC7SubscriptionsAndSpread:
     @pytest.mark.parametrize("chance", [0.25, 0.999])
     def test_a_reconnect_is_spread_and_a_first_connection_is_not(self, world: World, chance: float) -> None:
         world.chance = chance
+        world.feed(frame("", "", reset=True))
+        world.now += 10
         world.disconnect()
         assert ids(world) == ["m1"]
         world.connect()
@@ -825,6 +828,117 @@ class TestC7SubscriptionsAndSpread:
             world.settle()
             assert world.state.status == "live"
             world.now += 10
+
+
+HELD = Position("epoch-0", 5)
+"""What `world` shows."""
+
+
+class TestG6Resuming:
+    def test_asks_at_once_to_go_on_from_what_is_shown_and_reads_nothing(self, world: World) -> None:
+        before = world.state.counters
+        world.disconnect()
+        world.put(message("m2", 2))
+        world.put(message("m3", 3))
+        world.publish()
+        world.connect()
+        assert world.effects[-1] == Resubscribe(HELD)
+        world.open_scope()
+        world.deliver(1)
+        assert (world.state.status, world.state.applied, ids(world)) == ("live", 5, ["m1"])
+        world.deliver()
+        assert (world.state.status, world.state.applied, ids(world)) == ("live", 7, ["m1", "m2", "m3"])
+        assert world.reads == []
+        after = world.state.counters
+        assert (after.resumes, after.reads, after.repairs) == (before.resumes + 1, before.reads, before.repairs)
+
+    def test_nothing_missed(self, world: World) -> None:
+        world.disconnect()
+        world.connect()
+        world.open_scope()
+        world.deliver()
+        assert (world.state.status, world.state.applied) == ("live", 5)
+        world.put(message("m2", 2))
+        world.publish()
+        world.deliver()
+        assert ids(world) == ["m1", "m2"]
+
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            Subscribed("epoch-0", 5),
+            Subscribed("epoch-0", 6, resumed=True),
+            Subscribed("epoch-1", 5, resumed=True),
+            Subscribed("epoch-0", 9, resumed=False),
+        ],
+        ids=["an older gateway", "another revision", "another epoch", "refused"],
+    )
+    def test_a_gateway_that_does_not_go_on_from_there_is_read(self, world: World, reply: Subscribed) -> None:
+        world.now += 10
+        world.disconnect()
+        world.connect()
+        world.feed(reply)
+        assert world.state.phase == Waiting(world.now + world.chance * RECONNECT_SPREAD)
+        world.now += RECONNECT_SPREAD
+        world.feed_tick()
+        assert world.effects[-1] == Resubscribe()
+        world.feed(Subscribed(reply.epoch, reply.revision))
+        assert len(world.reads) == 2
+        assert world.state.counters.resumes == 0
+
+    def test_frames_before_the_reply_are_of_no_use(self, world: World) -> None:
+        world.disconnect()
+        world.connect()
+        world.feed(frame(5, 6, upsert("m2", 2)))
+        assert (world.state.applied, ids(world)) == (5, ["m1"])
+
+    def test_what_was_not_asked_for_is_not_believed(self, world: World) -> None:
+        """C2: only pages make rows that can be gone on from."""
+        world.feed(frame(6, 7))
+        world.feed(Subscribed("epoch-0", 5, resumed=True))
+        assert isinstance(world.state.phase, Reading)
+        fresh = World()
+        fresh.connect()
+        fresh.feed(Subscribed("epoch-0", 0, resumed=True))
+        assert isinstance(fresh.state.phase, Reading)
+
+    def test_a_connection_that_is_lost_again_changes_nothing(self, world: World) -> None:
+        for _ in range(3):
+            world.disconnect()
+            world.connect()
+            assert world.effects[-1] == Resubscribe(HELD)
+
+    def test_a_refusal_is_followed_by_a_read(self, world: World) -> None:
+        world.disconnect()
+        world.connect()
+        world.feed(SubscribeRefused("upstream_failure", retryable=True))
+        world.now += 10
+        world.feed_tick()
+        assert world.effects[-1] == Resubscribe()
+
+    @pytest.mark.parametrize("phase", ["waiting", "subscribing", "reading"])
+    def test_rows_that_were_being_read_again_are_not_gone_on_from(self, world: World, phase: str) -> None:
+        """Why they were may be that they are wrong: a source below them, a frame that cannot be understood."""
+        world.feed(frame(3, 3, check=True, epoch="another" if phase == "waiting" else "epoch-0"))
+        if phase == "reading":
+            world.open_scope()
+            world.deliver()
+        assert type(world.state.phase).__name__.lower() == phase
+        world.disconnect()
+        world.now += 10
+        world.chance = 0.0
+        world.connect()
+        assert world.effects[-1] == Resubscribe()
+
+    def test_nothing_shown_is_nothing_to_go_on_from(self) -> None:
+        fresh = World()
+        for _ in range(2):
+            fresh.connect()
+            fresh.feed_tick()
+            fresh.now += 10
+            fresh.feed_tick()
+            assert fresh.effects[-1] == Resubscribe()
+            fresh.disconnect()
 
 
 class TestPagesThatDoNotCome:

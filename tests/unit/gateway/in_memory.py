@@ -5,6 +5,7 @@ import asyncio
 from services.gateway.receipts.intake import Intake
 from services.gateway.scopes.checks import Checks
 from services.gateway.scopes.hub import Hub
+from services.gateway.scopes.memory import Memory
 from services.gateway.scopes.projection import View
 from services.gateway.scopes.scope import Grant, Scope
 from services.gateway.source.positions import KnownPositions
@@ -19,7 +20,7 @@ class Gateway:
     def __init__(self) -> None:
         self.source = MemorySource()
         self.positions = KnownPositions()
-        self.hub = Hub(self.source, self.positions, spread=lambda: 0.0)
+        self.hub = Hub(self.source, self.positions, Memory(8 << 20), spread=lambda: 0.0)
         self.checks = Checks(self.hub, self.source, self.positions, 1)
         self.intake = Intake(self.hub, self.checks, 1)
         self.consumer = NotingConsumer()
@@ -39,7 +40,7 @@ class Gateway:
 
     async def open(self, scope: Scope) -> None:
         """Opens a scope."""
-        await self.hub.open(scope, lambda epoch, revision: self.replies.append((epoch, revision)))
+        await self.hub.open(scope, lambda start, _resumed: self.replies.append((start.epoch, start.revision)))
 
     async def opened(
         self,

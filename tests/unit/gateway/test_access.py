@@ -7,6 +7,7 @@ import pytest
 from services.gateway.scopes import checks as checks_module
 from services.gateway.scopes import frames
 from services.gateway.scopes.projection import Projection
+from services.gateway.scopes.resuming import Position
 from services.gateway.scopes.scope import Phase, Scope, readers_of
 from shared.contracts.control import AccessChanged, MembershipChanged
 from shared.contracts.errors import RequestFailed
@@ -182,11 +183,11 @@ async def test_nothing_follows_a_terminal_frame(gateway: Gateway, monkeypatch: p
 
 
 async def test_a_scope_that_is_refused_with_its_reply_is_closed(gateway: Gateway) -> None:
-    def refuse(epoch: str, revision: int) -> None:
-        raise ValueError(f"{epoch} {revision}")
+    def refuse(start: Position, resumed: bool) -> None:
+        raise ValueError(f"{start.epoch} {start.revision} {resumed}")
 
     scope = gateway.scope(identity=ANN)
-    with pytest.raises(ValueError, match="e 5"):
+    with pytest.raises(ValueError, match="e 5 False"):
         await gateway.hub.open(scope, refuse)
     assert scope.phase is Phase.CLOSED
     assert not gateway.hub.follows("s")

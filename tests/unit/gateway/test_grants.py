@@ -70,6 +70,9 @@ class Replies(Connection):
     def offer(self, frame: bytes) -> bool:
         return self.consumer.offer(frame)
 
+    def has_room(self, frames: int, size: int) -> bool:
+        return self.consumer.has_room(frames, size)
+
     def deliver(self, frame: bytes) -> None:
         self.consumer.deliver(frame)
 

@@ -1,0 +1,243 @@
+"""Scopes that go on where their clients stopped, or do not (G6)."""
+
+import pytest
+
+from services.gateway.scopes import resuming as resuming_module
+from services.gateway.scopes.hub import Hub
+from services.gateway.scopes.memory import Memory
+from services.gateway.scopes.projection import Projection, View
+from services.gateway.scopes.resuming import Position, Resuming
+from services.gateway.scopes.scope import Scope
+from shared.contracts.identity import LOCAL_USER
+from shared.contracts.receipts import MAX_OPERATIONS, MAX_RECEIPT_BYTES, ChangeReceipt, Operation
+from shared.contracts.rows import AuthorType
+from tests.unit.gateway.in_memory import Gateway
+from tests.unit.gateway.memory_source import NotingConsumer
+from tests.unit.gateway.receipts import change, message, remove, removed, upsert
+
+
+async def resumed(gateway: Gateway, revision: int, *, epoch: str = "e", view: View | None = None) -> NotingConsumer:
+    """Opens a scope that stopped there; its consumer."""
+    consumer = NotingConsumer()
+    scope = Scope(id="scope", view=view or View("s"), identity=LOCAL_USER, consumer=consumer)
+    await gateway.hub.open(
+        scope,
+        lambda start, again: gateway.replies.append((f"{start.epoch} {again}", start.revision)),
+        Position(epoch, revision),
+    )
+    return consumer
+
+
+def commit(gateway: Gateway, *receipts: ChangeReceipt) -> None:
+    """Receipts arrive whose commits the source shows."""
+    gateway.receive(*receipts)
+    gateway.source.revisions["s"] = max(gateway.source.revisions["s"], *(receipt.revision for receipt in receipts))
+
+
+async def test_what_was_missed_comes_after_the_reply_and_then_what_follows(gateway: Gateway) -> None:
+    await gateway.opened("other")
+    commit(gateway, change(5, upsert(message("m1"))), change(6, upsert(message("m2"))))
+    consumer = await resumed(gateway, 5)
+    assert gateway.replies[-1] == ("e True", 5)
+    assert consumer.log() == ["5-7"]
+    commit(gateway, change(7))
+    assert consumer.log() == ["5-7", "7-8"]
+
+
+async def test_a_session_that_everybody_left_is_followed_on_for_a_while(gateway: Gateway) -> None:
+    scope = await gateway.opened()
+    gateway.hub.close(scope)
+    assert gateway.hub.follows("s")
+    commit(gateway, change(5))
+    assert (await resumed(gateway, 5)).log() == ["5-6"]
+
+
+async def test_a_session_that_nobody_could_open_is_not_followed_on(gateway: Gateway) -> None:
+    gateway.hub.close(gateway.scope())
+    assert not gateway.hub.follows("s")
+
+
+async def test_the_revision_just_read_needs_no_memory(gateway: Gateway) -> None:
+    consumer = await resumed(gateway, 5)
+    assert gateway.replies[-1] == ("e True", 5)
+    commit(gateway, change(5))
+    assert consumer.log() == ["5-6"]
+
+
+@pytest.mark.parametrize(
+    ("receipts", "revision", "reached", "epoch"),
+    [
+        ((change(5), change(7)), 5, 8, "e"),
+        ((change(5), change(6, complete=False)), 5, 7, "e"),
+        ((change(5, to=7),), 6, 7, "e"),
+        ((change(5), change(6)), 4, 7, "e"),
+        ((change(5),), 5, 7, "e"),
+        ((change(5),), 7, 6, "e"),
+        ((change(5),), 5, 6, "earlier"),
+        ((), 5, 5, "earlier"),
+    ],
+    ids=[
+        "a hole",
+        "an incomplete receipt",
+        "within an interval",
+        "before what is held",
+        "what is held does not reach the source",
+        "above the source",
+        "another epoch",
+        "another epoch of the same revision",
+    ],
+)
+async def test_without_proof_the_client_reads(
+    gateway: Gateway, receipts: tuple[ChangeReceipt, ...], revision: int, reached: int, epoch: str
+) -> None:
+    await gateway.opened("other")
+    gateway.receive(*receipts)
+    gateway.source.revisions["s"] = reached
+    consumer = await resumed(gateway, revision, epoch=epoch)
+    assert gateway.replies[-1] == ("e False", reached)
+    assert consumer.sent == []
+    commit(gateway, change(reached))
+    assert consumer.log() == [f"{reached}-{reached + 1}"]
+
+
+async def test_an_epoch_that_ended_is_forgotten(gateway: Gateway) -> None:
+    await gateway.opened("other")
+    commit(gateway, change(5))
+    gateway.source.epoch = "next"
+    await gateway.hub.learn_epoch()
+    await resumed(gateway, 5)
+    assert gateway.replies[-1] == ("next False", 6)
+
+
+async def test_a_session_whose_history_broke_is_forgotten(gateway: Gateway) -> None:
+    await gateway.opened("other")
+    commit(gateway, change(5))
+    gateway.hub.forget("s")
+    await resumed(gateway, 5)
+    assert gateway.replies[-1] == ("e False", 6)
+
+
+async def test_a_session_that_was_made_again_is_another_one(gateway: Gateway) -> None:
+    """R1: its revisions begin above the removal's, so nothing leads there."""
+    await gateway.opened("other")
+    gateway.receive(change(5), removed(6), change(7))
+    gateway.source.revisions["s"] = 8
+    await resumed(gateway, 6)
+    assert gateway.replies[-1] == ("e False", 8)
+
+
+async def test_receipts_held_while_the_revision_is_read_come_once(gateway: Gateway) -> None:
+    """G1: those that the read shows are missed ones, those above it follow them."""
+    await gateway.opened("other")
+    commit(gateway, change(5))
+
+    async def position(scope: Scope) -> Position:
+        commit(gateway, change(6))
+        gateway.receive(change(7))
+        return Position("e", 7)
+
+    gateway.hub._position = position  # type: ignore[method-assign]
+    assert (await resumed(gateway, 5)).log() == ["5-7", "7-8"]
+
+
+def operations(consumer: NotingConsumer) -> list[list[tuple[str, str]]]:
+    return [[(each["kind"], each["id"]) for each in frame["payload"]["operations"]] for frame in consumer.sent]
+
+
+async def test_it_is_told_as_the_scope_sees_it(gateway: Gateway) -> None:
+    """By its filter, per row the last state, removals of rows that it may never have had included (G5)."""
+    await gateway.opened("other")
+    mine, theirs = message("m1"), message("m2", author="agent")
+    commit(
+        gateway,
+        change(5, upsert(mine), upsert(theirs)),
+        change(6, upsert(mine, mine)),
+        change(7, remove(mine)),
+        change(8, upsert(message("m3"))),
+    )
+    authors: frozenset[AuthorType] = frozenset({"user"})
+    consumer = await resumed(gateway, 5, view=View("s", authors=authors))
+    assert operations(consumer) == [[("remove", "m1"), ("upsert", "m3")]]
+    nothing = await resumed(gateway, 5, view=View("s", task_id="elsewhere"))
+    assert (nothing.log(), operations(nothing)) == (["5-9"], [[]])
+    plugin = await resumed(gateway, 8, view=View("s", rows="plugin"))
+    assert "authorType" in plugin.sent[0]["payload"]["operations"][0]["message"]
+
+
+async def test_no_frame_is_larger_than_any_other_may_be(gateway: Gateway) -> None:
+    await gateway.opened("other")
+    rows = [message(f"m{number}") for number in range(MAX_OPERATIONS)]
+    large = message("large", content="x" * (MAX_RECEIPT_BYTES // 2))
+    commit(
+        gateway,
+        change(5, *map(upsert, rows)),
+        change(6, upsert(message("more"))),
+        change(7, upsert(large)),
+        change(8, upsert(large, large)),
+    )
+    consumer = await resumed(gateway, 5)
+    assert consumer.log() == ["5-6", "6-8", "8-9"]
+
+
+async def test_what_would_be_a_reset_is_no_resume(gateway: Gateway) -> None:
+    await gateway.opened("other")
+    lacking = Operation(kind="upsert", entity="message", id="m2")
+    commit(gateway, change(5, upsert(message("m1"))), change(6, lacking))
+    assert (await resumed(gateway, 5)).sent == []
+    assert gateway.replies[-1] == ("e False", 7)
+
+
+async def test_a_connection_without_room_reads(gateway: Gateway) -> None:
+    await gateway.opened("other")
+    commit(gateway, change(5))
+    consumer = NotingConsumer()
+    consumer.room = False
+    scope = gateway.scope("late", consumer)
+    await gateway.hub.open(
+        scope, lambda start, again: gateway.replies.append((str(again), start.revision)), Position("e", 5)
+    )
+    assert gateway.replies[-1] == ("False", 6)
+
+
+async def test_a_hub_that_remembers_nothing_still_knows_who_is_at_the_end(gateway: Gateway) -> None:
+    gateway.hub = Hub(gateway.source, gateway.positions, Memory(0))
+    await gateway.hub.learn_epoch()
+    await resumed(gateway, 5)
+    assert gateway.replies[-1] == ("e True", 5)
+    assert gateway.hub.follows("s")
+
+
+class Single(Memory):
+    """One receipt always leads from one revision to the next."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.becomes("m1")
+
+    def becomes(self, message_id: str) -> None:
+        self.payload = change(5, upsert(message(message_id, content="x" * 1000))).model_dump_json().encode()
+
+    def between(self, session_id: str, revision: int, reached: int) -> list[bytes]:
+        return [self.payload]
+
+
+def test_what_was_projected_for_one_is_kept_for_the_next_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = Single()
+    resuming = Resuming(memory)
+
+    def missed(view: View) -> Projection:
+        scope = Scope(id="x", view=view, identity=LOCAL_USER, consumer=NotingConsumer())
+        found = resuming.missed(scope, Position("e", 5), Position("e", 6))
+        assert found is not None
+        return found[0][0]
+
+    core, plugin = missed(View("s")), missed(View("s", rows="plugin"))
+    assert missed(View("s")) is core
+    assert missed(View("s", rows="plugin")) is plugin
+    assert plugin != core
+    monkeypatch.setattr(resuming_module, "PROJECTED_BYTES", 10_000)
+    for number in range(2, 10):
+        memory.becomes(f"m{number}")
+        assert missed(View("s")) is missed(View("s"))
+    memory.becomes("m1")
+    assert missed(View("s")) is not core
