@@ -49,6 +49,7 @@ from services.gateway.scopes.checks import Checks
 from services.gateway.scopes.grants import Grants
 from services.gateway.scopes.hub import Hub
 from services.gateway.scopes.memory import Memory
+from services.gateway.source.outgoing import Outgoing
 from services.gateway.source.partitions import read_partitions
 from services.gateway.source.positions import KnownPositions
 from services.gateway.source.requests import Source
@@ -108,7 +109,7 @@ class Gateway:
         broker = open_broker(settings.redis_url)
         clients = [connect(settings.redis_url) for _ in range(2)]
         positions, inbox = KnownPositions(), ReplyInbox(clients[0])
-        source = Source(broker, inbox, positions, settings.request_timeout)
+        source = Source(Outgoing(broker, clients[0]), inbox, positions, settings.request_timeout)
         hub = self._hub = Hub(source, positions, Memory(settings.resume_megabytes << 20))
         checks = Checks(hub, source, positions, partitions)
         receipts = self._receipts = ReceiptReader(clients[1], partitions)
@@ -151,10 +152,8 @@ class Gateway:
                 await _learn_epoch(hub)
                 group.create_task(checks.run())
         finally:
-            await runner.cleanup()
-            await hub.stop()
-            for client in clients:
-                await client.aclose()
+            for end in (runner.cleanup, hub.stop, source.close, *(client.aclose for client in clients)):
+                await end()
 
 
 def _allowed_hosts(settings: Settings) -> frozenset[str] | None:

@@ -1,14 +1,16 @@
 """The answer to every kind of read."""
 
 import logging
+from dataclasses import dataclass
 
 import asyncpg
 from pydantic import ValidationError
 
 from services.reader.checks import check_revisions
 from services.reader.host_messages import list_host_messages
+from services.reader.joined import Joined, read_joined
 from services.reader.lists import list_members, list_sessions, list_tasks, list_workspaces
-from services.reader.pages import Page, page_of, query_of
+from services.reader.pages import Page, Query, page_of, query_of
 from services.reader.patience import DATABASE_AWAY, settled, through_restart
 from services.reader.pools import Sources
 from services.reader.rows import Columns, message_row, turn_row
@@ -32,6 +34,7 @@ from shared.contracts.reads import (
     TaskList,
     TurnsAnswer,
     TurnsPage,
+    UnchangedAnswer,
     WorkspaceList,
 )
 
@@ -46,6 +49,15 @@ _NO_SCHEMA = (
     asyncpg.UndefinedFunctionError,
     asyncpg.InvalidSchemaNameError,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A page, `None` for one that is unchanged, and the snapshot that it comes from."""
+
+    standing: SessionStanding
+    page: Page | None
+    admitted: tuple[str, ...] = ()
 
 
 class Reader:
@@ -104,46 +116,66 @@ class Reader:
             case MemberList():
                 return await list_members(self._sources.serving(authoritative=True), read)
 
-    async def _messages(self, read: MessagesPage) -> MessagesAnswer:
-        standing, page = await self._page(read)
+    async def _messages(self, read: MessagesPage) -> MessagesAnswer | UnchangedAnswer:
+        found = await self._page(read)
+        if found.page is None:
+            return _unchanged(found, read)
         return MessagesAnswer(
-            epoch=standing.epoch,
-            primary=standing.primary,
+            epoch=found.standing.epoch,
+            primary=found.standing.primary,
             session_id=read.session_id,
-            task_id=standing.task_id,
-            revision=standing.revision,
-            rows=tuple(message_row(row, read.session_id) for row in page.rows),
-            has_more=page.has_more,
-            has_older=page.has_older,
-            has_newer=page.has_newer,
-            end=page.end,
+            task_id=found.standing.task_id,
+            revision=found.standing.revision,
+            admitted=found.admitted,
+            rows=tuple(message_row(row, read.session_id) for row in found.page.rows),
+            has_more=found.page.has_more,
+            has_older=found.page.has_older,
+            has_newer=found.page.has_newer,
+            end=found.page.end,
         )
 
-    async def _turns(self, read: TurnsPage) -> TurnsAnswer:
-        standing, page = await self._page(read)
+    async def _turns(self, read: TurnsPage) -> TurnsAnswer | UnchangedAnswer:
+        found = await self._page(read)
+        if found.page is None:
+            return _unchanged(found, read)
         return TurnsAnswer(
-            epoch=standing.epoch,
-            primary=standing.primary,
+            epoch=found.standing.epoch,
+            primary=found.standing.primary,
             session_id=read.session_id,
-            task_id=standing.task_id,
-            revision=standing.revision,
-            rows=tuple(turn_row(row, read.session_id) for row in page.rows),
-            has_more=page.has_more,
-            end=page.end,
+            task_id=found.standing.task_id,
+            revision=found.standing.revision,
+            admitted=found.admitted,
+            rows=tuple(turn_row(row, read.session_id) for row in found.page.rows),
+            has_more=found.page.has_more,
+            end=found.page.end,
         )
 
-    async def _page(self, read: MessagesPage | TurnsPage) -> tuple[SessionStanding, Page]:
+    async def _page(self, read: MessagesPage | TurnsPage) -> _Found:
         query = query_of(read, self._most_bytes)
+        if read.readers or read.held is not None:
+            found = await self._joined(read, query)
+        else:
+            found = await self._single(read, query)
+        found.standing.require_expected(read)
+        return found
 
+    async def _single(self, read: MessagesPage | TurnsPage, query: Query) -> _Found:
         async def fetch(pool: asyncpg.Pool) -> tuple[SessionStanding, list[Columns]]:
             found = await pool.fetch(query.statement, *query.parameters)
             return standing_of(found[0] if found else None, read), found
 
-        standing, found = await settled(self._sources, fetch, authoritative=read.authoritative)
+        standing, rows = await settled(self._sources, fetch, authoritative=read.authoritative)
         standing.require_present()
-        page = page_of(read, query.shape, found)
-        standing.require_expected(read)
-        return standing, page
+        return _Found(standing, page_of(read, query.shape, rows))
+
+    async def _joined(self, read: MessagesPage | TurnsPage, query: Query) -> _Found:
+        async def fetch(pool: asyncpg.Pool) -> tuple[Joined, None]:
+            return await read_joined(pool, read, query), None
+
+        joined, _ = await settled(self._sources, fetch, authoritative=read.authoritative)
+        joined.head.require_present()
+        page = None if joined.rows is None else page_of(read, query.shape, joined.rows)
+        return _Found(joined.head, page, joined.admitted)
 
     async def _revisions(self, read: RevisionCheck) -> RevisionAnswer:
         _, answer = await settled(
@@ -158,3 +190,14 @@ class Reader:
         standing.require_present()
         standing.require_expected(read)
         return SearchAnswer(epoch=standing.epoch, primary=standing.primary, hits=hits)
+
+
+def _unchanged(found: _Found, read: MessagesPage | TurnsPage) -> UnchangedAnswer:
+    return UnchangedAnswer(
+        epoch=found.standing.epoch,
+        primary=found.standing.primary,
+        session_id=read.session_id,
+        task_id=found.standing.task_id,
+        revision=found.standing.revision,
+        admitted=found.admitted,
+    )

@@ -10,6 +10,7 @@ import os
 import secrets
 import socket
 import time
+from functools import partial
 from typing import Any
 
 import orjson
@@ -17,6 +18,7 @@ from faststream.message import StreamMessage
 from faststream.redis import RedisBroker
 from pydantic import TypeAdapter, ValidationError
 
+from services.reader.admission import Admitted, Lane
 from services.reader.answers import Reader
 from shared.broker.connection import BLOCK_MS, BROKER_ERRORS
 from shared.broker.guarded import Group, Subscription, readable
@@ -31,18 +33,26 @@ _REQUEST = TypeAdapter(ReadRequest)
 
 GROUP = Group(streams.READS, streams.READERS_GROUP)
 
-MAX_WORKERS = 64
-"""Requests in hand at once. Far more than connections to the database, since one that waits for a commit to become
-visible holds none; beyond it, entries stay in the stream for another reader.
+PAGES_AT_WORK = 64
+"""Cost of the pages in hand at once, from the statement to the reply: at most 16, each of at most 8 MiB, as rows, as
+models and as JSON. They need 400 MiB at the worst and a few at most in practice; eight connections are kept busy.
 """
 
-MAX_PAGES = 16
-"""Pages in hand at once, from the statement to the reply: of at most 8 MiB each, as rows, as models and as JSON, they
-need 400 MiB at the worst and a few at most in practice. Twice the default number of connections keeps those busy.
+OTHERS_AT_WORK = 48
+"""Cost of all other reads in hand: far more than connections to the database, since one that waits for a commit to
+become visible holds none.
 """
 
-FETCHED_AT_ONCE = 8
-"""Entries taken from the stream in one go: what one reader has taken, no other can answer."""
+WAITING = 16_384
+"""Cost of the reads of each kind that wait: some thousand pages, of a few hundred bytes each as requests."""
+
+FETCHED_AT_ONCE = 64
+"""Entries taken from the stream in one go."""
+
+YIELD_SECONDS = 0.02
+"""How long a reader with reads waiting leaves the stream to others. What it has taken, no other can answer; yet all of
+them together take what comes, or nobody could refuse what cannot be answered in time.
+"""
 
 
 def consumer_name() -> str:
@@ -56,9 +66,11 @@ class ReadRequests:
     def __init__(self, broker: RedisBroker, reader: Reader, replies: ReplyWriter, consumer: str) -> None:
         self._reader = reader
         self._replies = replies
-        self._hands = asyncio.Semaphore(MAX_WORKERS)
-        self._pages = asyncio.Semaphore(MAX_PAGES)
+        self._pages = Lane(PAGES_AT_WORK, WAITING)
+        self._others = Lane(OTHERS_AT_WORK, WAITING)
+        self._in_hand: set[tuple[str, str]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
         source = Subscription(
             GROUP.stream,
             group=GROUP.name,
@@ -72,29 +84,54 @@ class ReadRequests:
         broker.subscriber(stream=source, no_reply=True, parser=readable, decoder=_documents)(self.handle)
 
     async def handle(self, entries: list[object]) -> None:
-        """Takes what one fetch brought. Returns, and so lets the next fetch begin, once every entry is in hand."""
+        """Takes what one fetch brought on, or refuses it. Returns, and so lets the next fetch begin."""
         for entry in entries:
             try:
                 request = _REQUEST.validate_python(entry)
             except ValidationError as error:
                 logger.warning("an entry of %s is no read: %s", GROUP.stream, kinds(error))
                 continue
-            await self._hands.acquire()
-            task = asyncio.get_running_loop().create_task(self._serve(request))
-            self._tasks.add(task)
-            task.add_done_callback(self._served)
+            if not is_past(request.deadline):
+                await self._take_on(request)
+        if self._pages.busy or self._others.busy:
+            await asyncio.sleep(YIELD_SECONDS)
 
     async def close(self) -> None:
         """Drops what is in hand: those who asked will ask another reader."""
+        self._closed = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _served(self, task: asyncio.Task[None]) -> None:
+    async def _take_on(self, request: ReadRequest) -> None:
+        """An asker repeats a read that it has no answer to, under the same id: what is in hand is not read again."""
+        if _name(request) in self._in_hand:
+            return
+        lane = self._pages if isinstance(request.read, MessagesPage | TurnsPage | HostMessages) else self._others
+        try:
+            lane.offer(request)
+        except RequestFailed as refused:
+            await self._refuse(request, refused)
+        else:
+            self._in_hand.add(_name(request))
+            self._begin(lane)
+
+    def _begin(self, lane: Lane) -> None:
+        """Begins what may be begun."""
+        while not self._closed and (admitted := lane.next()) is not None:
+            task = asyncio.get_running_loop().create_task(self._serve(admitted.request))
+            self._tasks.add(task)
+            task.add_done_callback(partial(self._served, lane, admitted))
+
+    def _served(self, lane: Lane, admitted: Admitted, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._hands.release()
-        if not task.cancelled() and (error := task.exception()) is not None:
+        self._in_hand.discard(_name(admitted.request))
+        lane.finished(admitted)
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:
             logger.error("a read failed", exc_info=error)
+        self._begin(lane)
 
     async def _serve(self, request: ReadRequest) -> None:
         """Answers one request before its deadline, or not at all."""
@@ -102,24 +139,34 @@ class ReadRequests:
             return
         try:
             async with asyncio.timeout(request.deadline / 1000 - time.time()):
-                if isinstance(request.read, MessagesPage | TurnsPage | HostMessages):
-                    async with self._pages:
-                        await self._answer(request)
-                else:
-                    await self._answer(request)
+                await self._answer(request)
         except TimeoutError:
             logger.info("%s was not answered before its deadline", request.read.kind)
 
     async def _answer(self, request: ReadRequest) -> None:
         try:
-            try:
-                answer = await self._reader.answer(request.read)
-            except RequestFailed as refused:
-                await self._replies.refuse(request.reply_to, request.request_id, refused.failure)
-            else:
-                await self._replies.answer(request.reply_to, request.request_id, answer)
+            answer = await self._reader.answer(request.read)
+        except RequestFailed as refused:
+            await self._refuse(request, refused)
+            return
+        try:
+            await self._replies.answer(request.reply_to, request.request_id, answer)
         except BROKER_ERRORS as error:
-            logger.warning("a reply could not be sent (%s); its asker will ask again", type(error).__name__)
+            _not_sent(error)
+
+    async def _refuse(self, request: ReadRequest, refused: RequestFailed) -> None:
+        try:
+            await self._replies.refuse(request.reply_to, request.request_id, refused.failure)
+        except BROKER_ERRORS as error:
+            _not_sent(error)
+
+
+def _name(request: ReadRequest) -> tuple[str, str]:
+    return request.reply_to, request.request_id
+
+
+def _not_sent(error: Exception) -> None:
+    logger.warning("a reply could not be sent (%s); its asker will ask again", type(error).__name__)
 
 
 # Any: FastStream's parameter is the type of its raw entries, which nothing here touches.

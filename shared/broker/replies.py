@@ -158,32 +158,46 @@ class ReplyInbox:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def ask(self, send: Callable[[str], Awaitable[object]], deadline: float) -> bytes:
-        """Sends a request under a new id, again if no reply comes in time, and returns the answer's JSON.
+        """Sends a request, again if no reply comes in time, and returns the answer's JSON.
 
-        `send` publishes the request with the id it is given. `deadline` is in `time.monotonic` seconds. Raises
-        RequestFailed with the typed error that
-        came back, or `unavailable` once the deadline has passed.
+        `send` publishes the request with the id that it is given: the same for each attempt, so that an answer to an
+        earlier one counts and whoever still has that in hand knows the next for a repetition. `deadline` is in
+        `time.monotonic` seconds. Raises RequestFailed with the typed error that came back, or `unavailable` once the
+        deadline has passed.
         """
-        while (left := deadline - time.monotonic()) > 0:
-            request_id = secrets.token_hex(12)
-            future: asyncio.Future[_Reply | None] = asyncio.get_running_loop().create_future()
-            self._waiting[request_id] = future
-            try:
-                async with asyncio.timeout(min(left, ATTEMPT_SECONDS)):
-                    await send(request_id)
-                    reply = await future
-            except BROKER_ERRORS:
-                reply = None
-            finally:
-                self._waiting.pop(request_id, None)
-            if reply is None:
-                await asyncio.sleep(min(RETRY_SECONDS, left))
-                continue
-            ok, body = reply
-            if ok:
-                return body
-            raise _refused(body)
+        request_id = secrets.token_hex(12)
+        try:
+            while (left := deadline - time.monotonic()) > 0:
+                reply = await self._attempt(send, request_id, min(left, ATTEMPT_SECONDS))
+                if reply is None:
+                    await asyncio.sleep(min(RETRY_SECONDS, left))
+                    continue
+                ok, body = reply
+                if ok:
+                    return body
+                raise _refused(body)
+        finally:
+            self._waiting.pop(request_id, None)
         raise RequestFailed("unavailable", "no service answered in time; ask again")
+
+    async def _attempt(
+        self, send: Callable[[str], Awaitable[object]], request_id: str, seconds: float
+    ) -> _Reply | None:
+        """The reply to this attempt or an earlier one, if any comes in this time."""
+        until = time.monotonic() + seconds
+        future = self._waiting.get(request_id)
+        if future is None or (future.done() and future.result() is None):
+            future = self._waiting[request_id] = asyncio.get_running_loop().create_future()
+        if not future.done():
+            try:
+                async with asyncio.timeout(seconds):
+                    await send(request_id)
+            except BROKER_ERRORS:
+                return None
+            # A wait of its own: redis-py can lose the cancellation by which the time-out ends a send, and that one
+            # ends nothing a second time.
+            await asyncio.wait([future], timeout=max(0.0, until - time.monotonic()))
+        return future.result() if future.done() else None
 
     def _read_anew(self, began_anew: frozenset[str]) -> None:
         """A stream that began anew holds nothing but replies that were not read yet (G9)."""

@@ -79,7 +79,19 @@ class SessionRead(Contract):
     authoritative: bool = False
 
 
-class MessagesPage(SessionRead):
+class PageRead(SessionRead):
+    """A page that several may have asked for at once (G8).
+
+    `readers`: users who want this page; the answer names those among them who may see it. The identity beside them is
+    then the gateway's own. `held`: where the asker's copy of this page was read; if the session still stands there, the
+    answer is an `UnchangedAnswer`.
+    """
+
+    readers: tuple[str, ...] = ()
+    held: Bound | None = None
+
+
+class MessagesPage(PageRead):
     """A page of a session's messages in the order (created_at, id).
 
     `task_id`: only rows of this task; `None` for every task. `authors`: only rows by these; empty for all. `limit`:
@@ -96,7 +108,7 @@ class MessagesPage(SessionRead):
     position: Annotated[Before | After | Around, Field(discriminator="at")] | None = None
 
 
-class TurnsPage(SessionRead):
+class TurnsPage(PageRead):
     """A page of a session's turns in the order (started_at, id). Fields as for messages."""
 
     kind: Literal["turns_page"] = "turns_page"
@@ -208,18 +220,31 @@ class SourcePosition(Contract):
     primary: bool
 
 
-class MessagesAnswer(SourcePosition):
-    """A page of messages at `revision`.
-
-    Rows are in the order asked for. `has_more`: further rows in the direction of paging (of either, around a row:
-    `has_older`, `has_newer`).
-    `task_id`: the session's own task. `end`: keyset position of the last row, for the next page.
+class PageAnswer(SourcePosition):
+    """What every answer to a page says: whose page it is, where it was read, and which of the read's `readers` may see
+    it in that very snapshot. `task_id`: the session's own task.
     """
 
-    kind: Literal["messages"] = "messages"
     session_id: str
     task_id: str
     revision: int
+    admitted: tuple[str, ...] = ()
+
+
+class UnchangedAnswer(PageAnswer):
+    """The page is the one that the asker holds."""
+
+    kind: Literal["unchanged"] = "unchanged"
+
+
+class MessagesAnswer(PageAnswer):
+    """A page of messages at `revision`.
+
+    Rows are in the order asked for. `has_more`: further rows in the direction of paging (of either, around a row:
+    `has_older`, `has_newer`). `end`: keyset position of the last row, for the next page.
+    """
+
+    kind: Literal["messages"] = "messages"
     rows: tuple[MessageRow, ...]
     has_more: bool
     has_older: bool
@@ -227,13 +252,10 @@ class MessagesAnswer(SourcePosition):
     end: Keyset | None
 
 
-class TurnsAnswer(SourcePosition):
+class TurnsAnswer(PageAnswer):
     """A page of turns at `revision`. Fields as for messages."""
 
     kind: Literal["turns"] = "turns"
-    session_id: str
-    task_id: str
-    revision: int
     rows: tuple[TurnRow, ...]
     has_more: bool
     end: Keyset | None
@@ -344,6 +366,6 @@ class HostMessagesAnswer(Contract):
 
 
 Answer = Annotated[
-    MessagesAnswer | TurnsAnswer | RevisionAnswer | SearchAnswer | ListAnswer | HostMessagesAnswer,
+    MessagesAnswer | TurnsAnswer | UnchangedAnswer | RevisionAnswer | SearchAnswer | ListAnswer | HostMessagesAnswer,
     Field(discriminator="kind"),
 ]

@@ -4,16 +4,18 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, MutableSequence
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from faststream.redis import RedisBroker
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
+from services.gateway.source.joining import GATEWAY, Joining
+from services.gateway.source.outgoing import Outgoing
 from services.gateway.source.positions import KnownPositions
 from services.gateway.source.room import Room
 from shared.broker.connection import BROKER_ERRORS
 from shared.broker.replies import ReplyInbox, deadline_ms, read_answer
 from shared.contracts import streams
+from shared.contracts.base import DISCREET
 from shared.contracts.commands import Command, CommandRequest, CommandResult
 from shared.contracts.errors import RequestFailed
 from shared.contracts.identity import Identity
@@ -34,13 +36,16 @@ from shared.contracts.reads import (
     TaskList,
     TurnsAnswer,
     TurnsPage,
+    UnchangedAnswer,
     WorkspaceList,
 )
 
 logger = logging.getLogger(__name__)
 
-KEEP_REQUESTS = 10_000
-"""Most requests kept in a stream (approximately). More than that waiting are past their deadlines anyway."""
+READS_AT_ONCE = 128
+"""Reads that one gateway has under way at a time, checks apart: more than readers have in hand. Others wait here, where
+they can still be joined, and are never sent when they are given up.
+"""
 
 COMMAND_BYTES = 64 << 20
 """Most bytes of commands that one gateway has under way at a time, or one command that is larger: others wait for room.
@@ -53,40 +58,41 @@ GIVE_UP_SECONDS = 1.0
 BEHIND_PAUSE = 0.05
 """Pause before a read is asked again that found its reader behind. The reader has waited on its side already."""
 
-GATEWAY = Identity(user="", unscoped=True, credential="gateway")
-"""The gateway's own identity, for revisions of sessions whose scopes were authorised one by one."""
-
-_MESSAGES = TypeAdapter(MessagesAnswer)
-_TURNS = TypeAdapter(TurnsAnswer)
+_MESSAGES: TypeAdapter[MessagesAnswer | UnchangedAnswer] = TypeAdapter(
+    Annotated[MessagesAnswer | UnchangedAnswer, Field(discriminator="kind")], config=DISCREET
+)
+_TURNS: TypeAdapter[TurnsAnswer | UnchangedAnswer] = TypeAdapter(
+    Annotated[TurnsAnswer | UnchangedAnswer, Field(discriminator="kind")], config=DISCREET
+)
 _REVISIONS = TypeAdapter(RevisionAnswer)
 _SEARCH = TypeAdapter(SearchAnswer)
 _LIST = TypeAdapter(ListAnswer)
 _HOST_MESSAGES = TypeAdapter(HostMessagesAnswer)
 _RESULT = TypeAdapter(CommandResult)
 
-_AnswerT = TypeVar(
-    "_AnswerT",
-    MessagesAnswer,
-    TurnsAnswer,
-    RevisionAnswer,
-    SearchAnswer,
-    ListAnswer,
-    HostMessagesAnswer,
-    CommandResult,
-)
+_AnswerT = TypeVar("_AnswerT", RevisionAnswer, SearchAnswer, ListAnswer, HostMessagesAnswer)
 
 
 class Source:
     """Reads and writes of one gateway process. Every method raises RequestFailed."""
 
     def __init__(
-        self, broker: RedisBroker, inbox: ReplyInbox, positions: KnownPositions, request_timeout: float
+        self, outgoing: Outgoing, inbox: ReplyInbox, positions: KnownPositions, request_timeout: float
     ) -> None:
-        self._broker = broker
+        self._outgoing = outgoing
         self._inbox = inbox
         self._positions = positions
         self._timeout = request_timeout
-        self._room = Room(COMMAND_BYTES)
+        self._commands = Room(COMMAND_BYTES, "limit_exceeded", "too many bytes are being written at once; ask again")
+        self._reads = Room(READS_AT_ONCE, "unavailable", "too many reads are under way; ask again")
+        self._messages = Joining(self._messages_page, positions.least, self._reads, request_timeout)
+        self._turns = Joining(self._turns_page, positions.least, self._reads, request_timeout)
+
+    async def close(self) -> None:
+        """Drops what is under way."""
+        await self._messages.close()
+        await self._turns.close()
+        await self._outgoing.close()
 
     @property
     def timeout(self) -> float:
@@ -94,16 +100,16 @@ class Source:
         return self._timeout
 
     async def messages(self, page: MessagesPage) -> MessagesAnswer:
-        """A page of messages, at least as new as anything this gateway knows of the session (G2)."""
-        page = page.model_copy(update={"least": self._positions.least(page.session_id)})
-        answer = await self._read(page, _MESSAGES)
+        """A page of messages, at least as new as anything this gateway knows of the session (G2), read together with
+        others who want the same (G8).
+        """
+        answer = await self._messages.read(page)
         self._positions.note(page.session_id, answer.epoch, answer.revision)
         return answer
 
     async def turns(self, page: TurnsPage) -> TurnsAnswer:
         """A page of turns, like `messages`."""
-        page = page.model_copy(update={"least": self._positions.least(page.session_id)})
-        answer = await self._read(page, _TURNS)
+        answer = await self._turns.read(page)
         self._positions.note(page.session_id, answer.epoch, answer.revision)
         return answer
 
@@ -133,15 +139,15 @@ class Source:
     async def search(self, search: SessionSearch) -> SearchAnswer:
         """The messages of a session that hold a text, at least as new as anything this gateway knows of it (G2)."""
         search = search.model_copy(update={"least": self._positions.least(search.session_id)})
-        return await self._read(search, _SEARCH)
+        return await self._read_in_turn(search, _SEARCH)
 
     async def list(self, request: WorkspaceList | TaskList | SessionList | MemberList) -> ListAnswer:
         """A first-party list."""
-        return await self._read(request, _LIST)
+        return await self._read_in_turn(request, _LIST)
 
     async def host_messages(self, page: HostMessages, seconds: float) -> HostMessagesAnswer:
         """A page of messages of all conversations, within this time."""
-        return await self._read(page, _HOST_MESSAGES, seconds)
+        return await self._read_in_turn(page, _HOST_MESSAGES, seconds)
 
     async def command(self, identity: Identity, command: Command) -> CommandResult:
         """Has the write boundary carry out a command; returns after its commit."""
@@ -157,9 +163,9 @@ class Source:
                 identity=identity,
                 command=command,
             )
-            unanswered.append(await self._broker.publish(request, stream=streams.COMMANDS, maxlen=KEEP_REQUESTS))
+            unanswered.append(await self._outgoing.publish(request, streams.COMMANDS))
 
-        async with self._room.taken(len(command.model_dump_json().encode()), deadline):
+        async with self._commands.taken(len(command.model_dump_json().encode()), deadline):
             try:
                 answer = await self._inbox.ask(send, deadline)
                 # Whoever answered removes it.
@@ -181,11 +187,28 @@ class Source:
 
     async def _remove(self, entries: MutableSequence[bytes]) -> None:
         if entries:
-            await (await self._broker.connect()).xdel(streams.COMMANDS, *entries)
+            await self._outgoing.remove(streams.COMMANDS, *entries)
             entries.clear()
 
-    async def _read(self, read: Read, answer: TypeAdapter[_AnswerT], seconds: float | None = None) -> _AnswerT:
+    async def _messages_page(self, page: MessagesPage, seconds: float) -> tuple[MessagesAnswer | UnchangedAnswer, int]:
+        body = await self._answer(page, seconds)
+        return read_answer(_MESSAGES, body), len(body)
+
+    async def _turns_page(self, page: TurnsPage, seconds: float) -> tuple[TurnsAnswer | UnchangedAnswer, int]:
+        body = await self._answer(page, seconds)
+        return read_answer(_TURNS, body), len(body)
+
+    async def _read_in_turn(self, read: Read, answer: TypeAdapter[_AnswerT], seconds: float | None = None) -> _AnswerT:
         deadline = time.monotonic() + (self._timeout if seconds is None else seconds)
+        async with self._reads.taken(1, deadline):
+            return await self._read(read, answer, deadline - time.monotonic())
+
+    async def _read(self, read: Read, answer: TypeAdapter[_AnswerT], seconds: float | None = None) -> _AnswerT:
+        return read_answer(answer, await self._answer(read, self._timeout if seconds is None else seconds))
+
+    async def _answer(self, read: Read, seconds: float) -> bytes:
+        """A reader's answer as JSON, asked for until the deadline while readers are behind."""
+        deadline = time.monotonic() + seconds
 
         async def send(request_id: str) -> None:
             request = ReadRequest(
@@ -194,11 +217,11 @@ class Source:
                 deadline=deadline_ms(deadline - time.monotonic()),
                 read=read,
             )
-            await self._broker.publish(request, stream=streams.READS, maxlen=KEEP_REQUESTS)
+            await self._outgoing.publish(request, streams.READS)
 
         while True:
             try:
-                return read_answer(answer, await self._inbox.ask(send, deadline))
+                return await self._inbox.ask(send, deadline)
             except RequestFailed as failed:
                 if failed.failure.code != "behind" or time.monotonic() + BEHIND_PAUSE > deadline:
                     raise

@@ -1,4 +1,4 @@
-"""Room for so many bytes at a time."""
+"""Room for so much at a time."""
 
 import asyncio
 import time
@@ -6,21 +6,25 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from shared.contracts.errors import RequestFailed
+from shared.contracts.errors import ErrorCode, RequestFailed
 
 
 class Room:
-    """Lets holders in, in the order in which they came, while their bytes fit. One that never fits is let in alone."""
+    """Lets holders in, in the order in which they came, while they fit. One that never fits is let in alone.
 
-    def __init__(self, size: int) -> None:
+    `code` and `message`: what is told to one that did not come in.
+    """
+
+    def __init__(self, size: int, code: ErrorCode, message: str) -> None:
         self._size = size
+        self._refusal = (code, message)
         self._free = size
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @asynccontextmanager
     async def taken(self, size: int, deadline: float) -> AsyncIterator[None]:
-        """Holds so many bytes for the block. Raises RequestFailed `limit_exceeded` when there is no room before the
-        deadline, in `time.monotonic` seconds.
+        """Holds so much for the block. Raises RequestFailed when there is no room before the deadline, in
+        `time.monotonic` seconds.
         """
         size = min(size, self._size)
         admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -32,7 +36,7 @@ class Room:
                 async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
                     await asyncio.shield(admitted)
             except TimeoutError:
-                raise RequestFailed("limit_exceeded", "too many bytes are being written at once; ask again") from None
+                raise RequestFailed(*self._refusal) from None
             yield
         finally:
             self._leave(place)

@@ -35,7 +35,7 @@ async def settled() -> None:
 
 
 async def test_holders_come_in_while_they_fit_and_in_their_order() -> None:
-    room = Room(10)
+    room = Room(10, "limit_exceeded", "no room")
     first, second, third, fourth = (Holder(room, size) for size in (6, 3, 5, 1))
     await settled()
     assert [each.inside for each in (first, second, third, fourth)] == [True, True, False, False]
@@ -50,7 +50,7 @@ async def test_holders_come_in_while_they_fit_and_in_their_order() -> None:
 
 
 async def test_what_never_fits_is_let_in_alone() -> None:
-    room = Room(10)
+    room = Room(10, "limit_exceeded", "no room")
     large = Holder(room, 99)
     small = Holder(room, 1)
     await settled()
@@ -62,7 +62,7 @@ async def test_what_never_fits_is_let_in_alone() -> None:
 
 
 async def test_who_waits_too_long_is_refused_and_keeps_nobody_waiting() -> None:
-    room = Room(10)
+    room = Room(10, "limit_exceeded", "no room")
     first, late, small = Holder(room, 8), Holder(room, 8, seconds=0), Holder(room, 2)
     with pytest.raises(RequestFailed) as refused:
         await late.task
@@ -76,7 +76,7 @@ async def test_who_waits_too_long_is_refused_and_keeps_nobody_waiting() -> None:
 
 @pytest.mark.parametrize("inside", [True, False])
 async def test_a_cancelled_holder_gives_its_place_back(inside: bool) -> None:
-    room = Room(10)
+    room = Room(10, "limit_exceeded", "no room")
     first, second, third = Holder(room, 8), Holder(room, 8), Holder(room, 2)
     await settled()
     cancelled = first if inside else second
