@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
 from cli.errors import CommandFailed
-from cli.target import TOKEN_HINT
+from cli.target import identity_refused
 from cli.transcripts.contents import Transcript
 from cli.transcripts.plan import PlannedMessage, PlannedSession, PlannedTurn, Skipped, stable_id
 from cli.writing import CONFLICT, create_in_parts, update_message
@@ -76,7 +76,7 @@ def sentence(error: WriteError) -> str:
             "or name a running gateway with --url."
         )
     if isinstance(error, WriteRefused) and error.status == 401:
-        return f"The gateway does not take this identity: {TOKEN_HINT}"
+        return identity_refused()
     if isinstance(error, WriteRefused):
         return f"The gateway refuses this ({error.code or error.status}): {error}."
     return str(error)

@@ -13,7 +13,7 @@ import rich.progress
 from rich.console import Console
 
 from cli.errors import CommandFailed
-from cli.target import TOKEN_HINT, target_token, target_url
+from cli.target import identity_refused, target_token, target_url
 from client.reasons import reason
 
 SILENT_SECONDS = 150.0
@@ -84,5 +84,5 @@ def _answer(status: int, content: bytes) -> Json:
     if status < 300:
         return body
     if status == 401:
-        raise CommandFailed(f"The gateway does not take this identity: {TOKEN_HINT}")
+        raise CommandFailed(identity_refused())
     raise CommandFailed(f"The gateway refuses this ({status}): {body.get('error')}.")

@@ -12,7 +12,7 @@ from rich.live import Live
 from cli.options import SESSION, TASK, url_option
 from cli.tail_lines import AppendedLines, JsonLines
 from cli.tail_screen import Screen
-from cli.target import not_reached, target_token, target_url
+from cli.target import identity_ended, not_followed, not_reached, target_token, target_url
 from client.connection import Connection, ConnectionFailed
 from client.events import CloseReason
 from client.follower import Follower
@@ -20,7 +20,8 @@ from client.http_pages import PAGE_ROWS
 from client.range import Filter, RowChange
 from client.state import State
 
-DONE, NO_SESSION, CANNOT_RUN = 0, 1, 2
+ACCESS_LOST = 1
+"""Exit code when the session was followed and then was no longer this reader's to see."""
 
 
 class View(Protocol):
@@ -53,8 +54,9 @@ def tail(
     Times are those of this machine's zone. `kandev-conversation sessions` lists what can be followed.
 
     \b
-    Exit codes: 0 stopped, or the session was removed; 1 no such session;
-    2 nothing answers at the URL, or it refuses.
+    Exit codes: 0 stopped, or the session was removed; 1 access was lost: the
+    token or its user ended, or the session is no longer yours to read; 2 there is
+    no such session, nothing answers at the URL, or it refuses.
     """
     scope_filter = Filter(task, () if author is None else (author,))
     with ExitStack() as stack:
@@ -77,16 +79,18 @@ def tail(
 def _ended(session: str, reason: CloseReason | None) -> int:
     match reason:
         case None:
-            return DONE
+            return 0
         case CloseReason.REMOVED:
             click.echo(f"Session {session} was removed.", err=True)
-            return DONE
-        case CloseReason.NOT_FOUND:
-            click.echo(f"Session {session} does not exist.", err=True)
-            return NO_SESSION
-        case CloseReason.UNAUTHENTICATED | CloseReason.REFUSED:
-            click.echo(f"Session {session} may not be followed: {reason.value}.", err=True)
-            return CANNOT_RUN
+            return 0
+        case CloseReason.ENDED:
+            click.echo(f"Session {session} is no longer yours to read, or was removed.", err=True)
+            return ACCESS_LOST
+        case CloseReason.UNAUTHENTICATED:
+            click.echo(f"Signed out: {identity_ended()}", err=True)
+            return ACCESS_LOST
+        case CloseReason.NOT_FOUND | CloseReason.REFUSED:
+            raise not_followed(session, reason)
 
 
 async def follow(url: str, session: str, scope_filter: Filter, limit: int, view: View) -> CloseReason | None:
@@ -113,11 +117,18 @@ async def follow(url: str, session: str, scope_filter: Filter, limit: int, view:
                 await asyncio.wait({arriving, stopping}, return_when=asyncio.FIRST_COMPLETED)
                 arriving.cancel()
                 arrived.clear()
-                for state, changes in news:
-                    view.show(state, changes)
-                news.clear()
-                if follower.state.closed is not None:
-                    return follower.state.closed
+                closed = await follower.why_closed()
+                if _is_told(follower.state):
+                    for state, changes in news:
+                        view.show(state if state.closed is None else follower.state, changes)
+                    news.clear()
+                if closed is not None:
+                    return closed
         finally:
             stopping.cancel()
     return None
+
+
+def _is_told(state: State) -> bool:
+    """Nothing is, until there are rows, or these take more than one attempt: there may be no such session."""
+    return state.held is not None or state.counters.repairs > 0

@@ -7,6 +7,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from cli.errors import CommandFailed
 from client.connection import ConnectionFailed
+from client.events import CloseReason
 from deploy.local.running import running_stack
 
 URL_VARIABLE = "KANDEV_URL"
@@ -18,13 +19,49 @@ _SOCKET_PATH = "/ws"
 _TOKEN = re.compile(r"[!-~]+", re.ASCII)
 _HOST = re.compile(r"[A-Za-z0-9.-]+(:[0-9]{1,5})?", re.ASCII)
 
-TOKEN_HINT = f"where people sign in, set {TOKEN_VARIABLE} to an access token."
-
 
 def not_reached(error: ConnectionFailed) -> CommandFailed:
     """What a command says when it cannot follow anything at its URL."""
-    if error.unauthenticated:
-        return CommandFailed(f"{error}. Its host name or identity is not one that the gateway accepts: {TOKEN_HINT}")
+    match error.refused:
+        case 401:
+            return CommandFailed(identity_refused())
+        case 403:
+            return CommandFailed(f"{error}. Name a host that the gateway knows: KANDEV_ALLOWED_HOSTS there lists more.")
+        case None:
+            return _not_there(error)
+
+
+def not_followed(session: str, reason: CloseReason) -> CommandFailed:
+    """What a command says when it was never shown a session, as its scope closed for this reason."""
+    match reason:
+        case CloseReason.UNAUTHENTICATED:
+            return CommandFailed(identity_refused())
+        case CloseReason.REFUSED:
+            return CommandFailed(f"The gateway refuses to have session {session} followed.")
+        case CloseReason.NOT_FOUND | CloseReason.ENDED | CloseReason.REMOVED:
+            return CommandFailed(f"There is no session {session}, or it is not yours to read.")
+
+
+def identity_refused() -> str:
+    """What a command says when the gateway answers that nobody is signed in."""
+    if os.environ.get(TOKEN_VARIABLE):
+        return (
+            f"The gateway does not take this identity: the access token in {TOKEN_VARIABLE} is unknown, revoked or "
+            "expired, or its user is disabled."
+        )
+    return f"People sign in at this gateway: set {TOKEN_VARIABLE} to an access token."
+
+
+def identity_ended() -> str:
+    """What a command says when the identity was taken before."""
+    return (
+        f"the access token in {TOKEN_VARIABLE} is no longer valid."
+        if os.environ.get(TOKEN_VARIABLE)
+        else "the gateway asks who you are now."
+    )
+
+
+def _not_there(error: ConnectionFailed) -> CommandFailed:
     return CommandFailed(f"{error}. Start it (kandev-conversation up), or name it with --url.")
 
 

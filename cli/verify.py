@@ -9,7 +9,7 @@ import orjson
 
 from cli.errors import CommandFailed
 from cli.options import SESSION, Finite, url_option
-from cli.target import not_reached, target_token, target_url
+from cli.target import not_followed, not_reached, target_token, target_url
 from client.comparison import Comparison, Outcome, compare
 from client.connection import Connection, ConnectionFailed
 from client.events import CloseReason
@@ -110,10 +110,8 @@ async def _first_rows(follower: Follower) -> None:
             f"Session {session} could not be read within {FIRST_ROWS_SECONDS:.0f} s. Is a reader running?"
         ) from error
     except ScopeClosed as closed:
-        if closed.reason is CloseReason.NOT_FOUND:
-            raise CommandFailed(f"Session {session} does not exist.") from closed
         if closed.reason is not CloseReason.REMOVED:
-            raise CommandFailed(f"Session {session} may not be followed: {closed.reason.value}.") from closed
+            raise not_followed(session, closed.reason) from closed
 
 
 def _report(name: str, follower: Follower, comparison: Comparison) -> Report:

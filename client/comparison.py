@@ -11,6 +11,9 @@ from client.http_pages import PageRefused
 from client.source import READ_AGAIN_AFTER, Difference, SourceRows, difference, read_source
 from client.state import State
 
+GONE = frozenset({CloseReason.REMOVED, CloseReason.ENDED, CloseReason.NOT_FOUND})
+"""How a scope may close on a session that the source does not have for its reader."""
+
 
 class Outcome(Enum):
     """What a comparison found."""
@@ -18,7 +21,7 @@ class Outcome(Enum):
     EQUAL = "equal"
     DIFFERENT = "different"  # at one revision, rows differ
     BEHIND = "behind"  # the follower did not reach the source in time
-    REMOVED = "removed"  # follower and source agree that the session is gone
+    REMOVED = "removed"  # follower and source agree that the session is gone, or not this reader's to see
     CLOSED = "closed"  # the follower gave up, though the source has the session
 
 
@@ -55,7 +58,7 @@ async def _compare_once(connection: Connection, follower: Follower, last: list[S
     try:
         source = await read_source(connection, follower.state.scope.session_id)
     except PageRefused as refused:
-        gone = refused.status == 404 and follower.state.closed in {CloseReason.REMOVED, CloseReason.NOT_FOUND}
+        gone = refused.status == 404 and follower.state.closed in GONE
         return Comparison(Outcome.REMOVED) if gone else None
     last[:] = [source]
     try:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 import aiohttp
 import orjson
@@ -34,6 +34,9 @@ CLOSING = aiohttp.ClientWSTimeout(ws_close=1.0)
 ANSWER_SECONDS = 10.0
 """Seconds until a request without an answer counts as failed."""
 
+SIGNED_OUT = 4401
+"""Close code of a connection whose credential has ended: no other one will be opened with it."""
+
 MAX_MESSAGE_BYTES = 64 << 20
 """Largest message taken from the gateway. Frames end at 1 MiB, but one row may be larger than that on its own."""
 
@@ -44,15 +47,17 @@ first.
 
 
 class ConnectionFailed(Exception):
-    """Nothing that can be used answers at the URL. `unauthenticated`: a gateway does, and refuses this identity."""
+    """Nothing that can be used answers at the URL. `refused`: a gateway does, with this status: it does not take the
+    identity (401), or the host name or origin (403).
+    """
 
-    def __init__(self, url: str, reason: str, *, unauthenticated: bool = False) -> None:
+    def __init__(self, url: str, reason: str, *, refused: Literal[401, 403] | None = None) -> None:
         super().__init__(
-            f"the gateway at {url} refuses this client: {reason}"
-            if unauthenticated
-            else f"no gateway answers at {url}: {reason}"
+            f"no gateway answers at {url}: {reason}"
+            if refused is None
+            else f"the gateway at {url} refuses this client: {reason}"
         )
-        self.unauthenticated = unauthenticated
+        self.refused = refused
 
 
 class Listener(Protocol):
@@ -202,8 +207,9 @@ class Connection:
                 ANSWER_SECONDS,
             )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            refused = isinstance(error, aiohttp.WSServerHandshakeError) and error.status in {401, 403}
-            raise ConnectionFailed(self.url, reason(error), unauthenticated=refused) from error
+            status = error.status if isinstance(error, aiohttp.WSServerHandshakeError) else 0
+            refused: Literal[401, 403] | None = 401 if status == 401 else 403 if status == 403 else None
+            raise ConnectionFailed(self.url, reason(error), refused=refused) from error
 
     async def _run(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         clock = asyncio.get_running_loop().time
@@ -213,6 +219,9 @@ class Connection:
             if current is not None:
                 began = clock()
                 await self._serve(current)
+                if current.close_code == SIGNED_OUT:
+                    self._refuse()
+                    return
                 # A gateway that takes connections and drops them at once is no better than one that takes none.
                 bound = FIRST_DELAY if clock() - began > LONGEST_DELAY else bound
             await asyncio.sleep(self.chance() * bound)
@@ -220,12 +229,15 @@ class Connection:
             try:
                 current = await self._open()
             except ConnectionFailed as error:
-                if error.unauthenticated:
-                    for entry in tuple(self._listeners.values()):
-                        entry.listener.refused()
+                if error.refused is not None:
+                    self._refuse()
                     return
                 current = None
                 log.debug("reconnect: %s", error)
+
+    def _refuse(self) -> None:
+        for entry in tuple(self._listeners.values()):
+            entry.listener.refused()
 
     async def _serve(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket

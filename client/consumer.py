@@ -14,7 +14,8 @@ without an answer does not pass the type checker.
     Live         frames                                Waiting on a gap, reset, bad frame, other epoch, missed check
     Closed       nothing                               -
 
-From every phase but Closed, Disconnected leads to Offline, and a terminal frame or the session's removal to Closed.
+From every phase but Closed, Disconnected leads to Offline, and a terminal frame or the session's removal to Closed. A
+scope that has merely ended takes in, once, what tells why.
 """
 
 from dataclasses import replace
@@ -67,7 +68,7 @@ UNAUTHENTICATED = frozenset({401, 403})
 def step(state: State, event: Event, moment: Moment) -> Step:
     """What the event makes of the state."""
     if isinstance(state.phase, Closed):
-        return state, ()
+        return _explained(state, state.phase, event)
     match event:
         case Connected():
             following = _connected(state, moment)
@@ -88,6 +89,13 @@ def step(state: State, event: Event, moment: Moment) -> Step:
         case _:
             assert_never(event)
     return following
+
+
+def _explained(state: State, closed: Closed, event: Event) -> Step:
+    """The gateway ends a scope before it says, if it may, that the session was removed or the identity has ended."""
+    if closed.reason is CloseReason.ENDED and isinstance(event, SessionRemoved | IdentityRefused):
+        return close(state, _reason(event))
+    return state, ()
 
 
 def _reason(event: SessionRemoved | IdentityRefused) -> CloseReason:
@@ -160,7 +168,7 @@ def _received(state: State, event: FrameReceived, moment: Moment) -> Step:
     if isinstance(frame, Foreign):
         return state, ()
     if isinstance(frame, Terminal):
-        return close(state, CloseReason.REMOVED)
+        return close(state, CloseReason.ENDED)
     state = _frame_counted(state, frame)
     match state.phase:
         case Reading():

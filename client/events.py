@@ -11,7 +11,8 @@ from shared.contracts.wire import CoreMessage, CoreTurn, SubscribeErrorCode
 class CloseReason(Enum):
     """Why a scope follows no longer. The rows it showed last are kept."""
 
-    REMOVED = "removed"  # the session is gone, or no longer this reader's to see
+    REMOVED = "removed"  # the session is gone
+    ENDED = "ended"  # no longer this reader's to see, or gone: a reader who may not see it is told no more
     NOT_FOUND = "not_found"  # there was no such session when the scope was opened
     UNAUTHENTICATED = "unauthenticated"  # the gateway wants an identity that it accepts
     REFUSED = "refused"  # the gateway refuses this subscription or read, and would again

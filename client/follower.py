@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, assert_never
 from uuid import uuid4
@@ -40,6 +41,9 @@ from client.range import Filter, Row, RowChange
 from client.repair import Moment
 from client.state import Counters, Live, Scope, State, deadline
 from shared.contracts import wire
+
+EXPLAINED_SECONDS = 2.0
+"""Longest wait for the reason why a scope has ended: what tells it follows at once, if anything does."""
 
 LOAD_AGAIN_AFTER = 0.25
 """Seconds until an older page that was given up is asked for again."""
@@ -87,6 +91,7 @@ class Follower:
         self._reads: set[asyncio.Task[None]] = set()
         self._waiting: list[tuple[Callable[[State], bool], asyncio.Future[State]]] = []
         self._loads: list[asyncio.Future[int | None]] = []
+        self._explained = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         self._connection.add(self.state.scope.scope_id, self.state.scope.session_id, self)
@@ -141,6 +146,15 @@ class Follower:
             if added is not None:
                 return added
             await asyncio.sleep(LOAD_AGAIN_AFTER)
+
+    async def why_closed(self) -> CloseReason | None:
+        """The reason why the scope is closed, and for one that has ended what may still be told of it. None: it is not
+        closed.
+        """
+        if self.state.closed is CloseReason.ENDED:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._explained.wait(), EXPLAINED_SECONDS)
+        return self.state.closed
 
     # What the connection tells (client.connection.Listener)
 
@@ -207,8 +221,10 @@ class Follower:
                 pass
             case LoadEnded(added):
                 self._load_ended(added)
-            case Close():
-                self._connection.drop(self.state.scope.scope_id)
+            case Close(reason):
+                if reason is not CloseReason.ENDED:
+                    self._connection.drop(self.state.scope.scope_id)
+                    self._explained.set()
                 self._load_ended(None)
             case _:
                 assert_never(effect)

@@ -71,8 +71,8 @@ def abandoned(state: State) -> tuple[Effect, ...]:
 
 
 def gone(state: State) -> Step:
-    """Ends the scope because its session is not there (any more)."""
-    return close(state, CloseReason.NOT_FOUND if state.held is None else CloseReason.REMOVED)
+    """Ends the scope because its session is not there (any more), or not this reader's to see."""
+    return close(state, CloseReason.NOT_FOUND if state.held is None else CloseReason.ENDED)
 
 
 def counted(state: State, **more: int) -> State:

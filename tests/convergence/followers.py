@@ -11,8 +11,8 @@ from typing import Any, Self
 import asyncpg
 import orjson
 
+from client.comparison import GONE
 from client.connection import Connection
-from client.events import CloseReason
 from client.follower import Follower
 from client.range import Filter, Loaded, Row, RowChange, row_of
 from client.source import Difference, difference
@@ -149,7 +149,7 @@ class Watched:
         """What is not (yet) right about it; empty when it shows what it must."""
         state, held = self.follower.state, self.follower.state.held
         if truth.rows is None:
-            return "" if state.closed in {CloseReason.REMOVED, CloseReason.NOT_FOUND} else f"{state.status}, not closed"
+            return "" if state.closed in GONE else f"{state.status}, not closed"
         if held is None or not state.live or held.has_more:
             return f"{state.status}, {None if held is None else (held.revision, held.has_more)}"
         if (held.epoch, held.revision) != (truth.epoch, truth.revision):
@@ -269,7 +269,7 @@ class Followers:
     async def _replace(self, watched: Watched) -> None:
         """A scope that was told the end of its session is right about it, and is opened anew for the next one."""
         reason = watched.follower.state.closed
-        if not (self._place.endangered and reason in {CloseReason.REMOVED, CloseReason.NOT_FOUND}):
+        if not (self._place.endangered and reason in GONE):
             watched.wrong.append(f"{watched.session}, {watched.kind}: closed ({reason}) though the session is there")
         self.watched.remove(watched)
         self.left.append(watched)

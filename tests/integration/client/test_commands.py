@@ -13,17 +13,18 @@ from typing import Any
 import orjson
 import pytest
 
+from client.connection import SIGNED_OUT
 from tests.integration.client.wire_server import WireServer
 from tests.unit.client.source_model import SESSION, message, turn
 
 
 @asynccontextmanager
-async def command(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def command(*arguments: str, **environment: str) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "cli.main", *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
     )
     try:
         yield process
@@ -102,9 +103,35 @@ async def test_tail_writes_json_for_programs_and_ends_with_the_session(server: W
         assert (process.returncode, err.decode()) == (0, f"Session {SESSION} was removed.\n")
 
 
-async def test_tail_of_a_session_that_is_not_there(server: WireServer) -> None:
-    code, _, err = await finished("tail", "nobody", "--url", server.url)
-    assert (code, err) == (1, "Session nobody does not exist.\n")
+@pytest.mark.parametrize("arguments", [["tail"], ["tail", "--json"], ["verify"]])
+async def test_a_session_that_is_not_there(server: WireServer, arguments: list[str]) -> None:
+    ended = await finished(*arguments, "nobody", "--url", server.url)
+    assert ended == (2, "", "Error: There is no session nobody, or it is not yours to read.\n")
+
+
+async def test_tail_of_a_session_that_is_no_longer_its_readers(server: WireServer) -> None:
+    """Not a removal: the reader is told that it cannot be told apart, and programs by the exit code."""
+    await server.put(message("m1", 1))
+    async with command("tail", SESSION, "--url", server.url, "--json") as process:
+        await lines_until(process, '"live"')
+        await server.to_all("", "", terminal=True)
+        out, err = await process.communicate()
+    assert orjson.loads(out.splitlines()[-1])["reason"] == "ended"
+    assert err.decode() == f"Session {SESSION} is no longer yours to read, or was removed.\n"
+    assert process.returncode == 1
+
+
+async def test_tail_of_somebody_who_is_signed_out(server: WireServer) -> None:
+    await server.put(message("m1", 1))
+    async with command("tail", SESSION, "--url", server.url, "--json", KANDEV_TOKEN="kandev_pat_x") as process:
+        await lines_until(process, '"live"')
+        await server.to_all("", "", terminal=True)
+        (opened,) = server.sockets
+        await opened.close(code=SIGNED_OUT)
+        out, err = await process.communicate()
+    assert orjson.loads(out.splitlines()[-1])["reason"] == "unauthenticated"
+    assert err.decode() == "Signed out: the access token in KANDEV_TOKEN is no longer valid.\n"
+    assert process.returncode == 1
 
 
 @pytest.mark.parametrize("name", ["tail", "verify"])
@@ -146,11 +173,6 @@ async def test_verify_tells_what_differs(server: WireServer) -> None:
     assert process.returncode == 1
     assert text.count("different") == 2
     assert "message m1 content: source 'really true', shown 'false'" in text
-
-
-async def test_verify_of_a_session_that_is_not_there(server: WireServer) -> None:
-    code, out, err = await finished("verify", "nobody", "--url", server.url)
-    assert (code, out, err) == (2, "", "Error: Session nobody does not exist.\n")
 
 
 async def test_verify_of_a_session_that_is_removed(server: WireServer) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from client.connection import Connection, ConnectionFailed
+from client.connection import SIGNED_OUT, Connection, ConnectionFailed
 from client.events import CloseReason
 from client.follower import Follower, ScopeClosed
 from client.range import Filter, RowChange
@@ -199,6 +199,38 @@ async def test_a_removed_session_keeps_its_rows(server: WireServer, connection: 
         assert ids(follower) == ["m1"]
 
 
+async def test_an_end_without_a_word_is_no_removal(
+    server: WireServer, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("client.follower.EXPLAINED_SECONDS", 0.05)
+    async with Follower(connection, SESSION) as follower:
+        await follower.wait_until(live_at(0))
+        assert await follower.why_closed() is None
+        await server.to_all("", "", terminal=True)
+        await follower.wait_until(lambda state: state.closed is not None)
+        assert await follower.why_closed() is CloseReason.ENDED
+
+
+async def test_an_end_before_a_removal_is_a_removal(server: WireServer, connection: Connection) -> None:
+    async with Follower(connection, SESSION) as follower:
+        await follower.wait_until(live_at(0))
+        await server.to_all("", "", terminal=True)
+        await follower.wait_until(lambda state: state.closed is CloseReason.ENDED)
+        asking = asyncio.create_task(follower.why_closed())
+        await server.remove_session()
+        assert await asking is CloseReason.REMOVED
+
+
+async def test_a_connection_that_was_signed_out_is_not_opened_again(server: WireServer, connection: Connection) -> None:
+    async with Follower(connection, SESSION) as follower:
+        await follower.wait_until(live_at(0))
+        await server.to_all("", "", terminal=True)
+        (opened,) = server.sockets
+        await opened.close(code=SIGNED_OUT)
+        await follower.wait_until(lambda state: state.closed is not None)
+        assert await follower.why_closed() is CloseReason.UNAUTHENTICATED
+
+
 @pytest.mark.parametrize("status", [401, 403])
 async def test_a_page_that_wants_an_identity_ends_the_scope(
     server: WireServer, connection: Connection, status: int
@@ -236,7 +268,7 @@ async def test_an_identity_that_is_no_longer_accepted_ends_what_is_followed(
     with pytest.raises(ConnectionFailed) as refused:
         async with Connection(server.url):
             pass
-    assert refused.value.unauthenticated
+    assert refused.value.refused == 401
 
 
 async def test_nothing_answers() -> None:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.integration.cli.command import run
 from tests.integration.identity.people import People, Person
 from tests.support.stack import Stack
@@ -22,10 +24,24 @@ async def test_a_token_lets_commands_in(guarded: Stack, person: Person, people: 
     assert (hidden.code, SESSION in hidden.out) == (0, False)
 
 
-async def test_without_one_they_say_what_is_missing(guarded: Stack) -> None:
-    for arguments in (["sessions"], ["tail", "x"]):
-        for token in ({}, {"KANDEV_TOKEN": "kandev_pat_00000000_hunter2"}):
-            refused = await run(*arguments, KANDEV_URL=guarded.url, **token)
-            assert refused.code == 2
-            assert "set KANDEV_TOKEN to an access token" in refused.err
-            assert "hunter2" not in refused.err
+@pytest.mark.parametrize(
+    ("token", "says"),
+    [
+        ({}, "set KANDEV_TOKEN to an access token"),
+        (
+            {"KANDEV_TOKEN": "kandev_pat_00000000_hunter2"},
+            "the access token in KANDEV_TOKEN is unknown, revoked or expired, or its user is disabled",
+        ),
+    ],
+)
+@pytest.mark.parametrize("command", ["sessions", "tail", "verify", "import", "replay", "plugin"])
+async def test_without_a_good_one_they_say_what_is_missing(
+    guarded: Stack, command: str, token: dict[str, str], says: str, tmp_path: Path
+) -> None:
+    file = str(write(tmp_path / "session.jsonl", example()))
+    operands = {"tail": ["x"], "verify": ["x"], "import": [file], "replay": [file], "plugin": ["list"]}
+    refused = await run(command, *operands.get(command, []), KANDEV_URL=guarded.url, **token)
+    assert (refused.code, refused.out) == (2, "")
+    assert says in refused.err
+    assert "host" not in refused.err
+    assert "hunter2" not in refused.err

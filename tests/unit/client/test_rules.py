@@ -255,10 +255,13 @@ class TestC1OrderOfRules:
             world.feed_tick()
         assert world.effects.count(Resubscribe()) == 2
 
-    @pytest.mark.parametrize("event", [frame("", "", terminal=True), SessionRemoved()])
+    @pytest.mark.parametrize(
+        ("event", "reason"),
+        [(frame("", "", terminal=True), CloseReason.ENDED), (SessionRemoved(), CloseReason.REMOVED)],
+    )
     @pytest.mark.parametrize("phase", ["live", "reading", "subscribing", "waiting", "offline"])
     def test_the_end_comes_in_every_phase_and_keeps_the_rows(
-        self, world: World, event: FrameReceived | SessionRemoved, phase: str
+        self, world: World, event: FrameReceived | SessionRemoved, reason: CloseReason, phase: str
     ) -> None:
         if phase in {"reading", "subscribing"}:
             world.feed(frame(6, 7))
@@ -270,14 +273,32 @@ class TestC1OrderOfRules:
         if phase == "offline":
             world.disconnect()
         world.feed(event)
-        assert world.state.closed is CloseReason.REMOVED
-        assert world.effects[-1] == Close(CloseReason.REMOVED)
+        assert world.state.closed is reason
+        assert world.effects[-1] == Close(reason)
         before = world.state
         world.answer_all()
         world.feed(frame(5, 6, upsert("m2", 2)))
         world.now += 100
         world.feed_tick()
         assert world.state is before
+        assert ids(world) == ["m1"]
+
+    @pytest.mark.parametrize(
+        ("event", "reason"),
+        [(SessionRemoved(), CloseReason.REMOVED), (IdentityRefused(), CloseReason.UNAUTHENTICATED)],
+    )
+    def test_what_follows_an_end_tells_why(
+        self, world: World, event: SessionRemoved | IdentityRefused, reason: CloseReason
+    ) -> None:
+        """Once: what comes after that is about another subscription."""
+        world.feed(frame("", "", terminal=True))
+        world.feed(event)
+        assert world.state.closed is reason
+        assert world.effects[-1] == Close(reason)
+        told = world.state
+        world.feed(SessionRemoved())
+        world.feed(IdentityRefused())
+        assert world.state is told
         assert ids(world) == ["m1"]
 
 
@@ -771,7 +792,7 @@ class TestC7SubscriptionsAndSpread:
 
     @pytest.mark.parametrize(
         ("code", "retryable", "reason"),
-        [("not_found", False, CloseReason.REMOVED), ("limit_exceeded", False, CloseReason.REFUSED)],
+        [("not_found", False, CloseReason.ENDED), ("limit_exceeded", False, CloseReason.REFUSED)],
     )
     def test_a_final_refusal_closes(self, world: World, code: Any, retryable: bool, reason: CloseReason) -> None:
         world.feed(frame(6, 7))
@@ -967,7 +988,7 @@ class TestPagesThatDoNotCome:
         world.open_scope()
         world.deliver()
         world.fail(404)
-        assert world.state.closed is CloseReason.REMOVED
+        assert world.state.closed is CloseReason.ENDED
 
     @pytest.mark.parametrize("status", [0, 500, 502, 503])
     def test_a_failure_is_tried_again_in_a_second(self, world: World, status: int) -> None:
