@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import uvloop
 
-from tests.bench import curves, fanout, following, live_path, memory, pages, repairs, sources
+from tests.bench import curves, fanout, following, host_list, live_path, memory, pages, repairs, sources
 from tests.bench.figures import Figure, table
 from tests.bench.ground import Ground, prepared
 from tests.bench.native import Unavailable
@@ -45,6 +45,9 @@ GROUPS: Mapping[str, Measure] = {
 CURVES = "curves"
 """Measured only by name: takes minutes, and writes the plots of docs/performance."""
 
+HOST = "host"
+"""Measured only by name: fills a table for minutes, on servers of its own."""
+
 
 async def run(options: Options) -> None:
     """Measures the groups by name, in the order of `GROUPS`, and prints their figures."""
@@ -53,17 +56,21 @@ async def run(options: Options) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     figures: list[Figure] = []
     raise_file_limit()
-    async with prepared() as ground:
-        for name in GROUPS:
-            if name in options.names:
-                began = time.monotonic()
-                try:
-                    figures += await GROUPS[name](ground, options)
-                except Unavailable as reason:
-                    print(f"{name} was left out: {reason}", file=sys.stderr)
-                print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
-        if CURVES in options.names:
-            await curves.measure(ground)
+    if set(options.names) != {HOST}:
+        async with prepared() as ground:
+            for name in GROUPS:
+                if name in options.names:
+                    began = time.monotonic()
+                    try:
+                        figures += await GROUPS[name](ground, options)
+                    except Unavailable as reason:
+                        print(f"{name} was left out: {reason}", file=sys.stderr)
+                    print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
+            if CURVES in options.names:
+                await curves.measure(ground)
+    if HOST in options.names:
+        async with prepared() as ground:
+            figures += await host_list.measure(ground, options.messages)
     if figures:
         print(table(figures))
 
@@ -75,18 +82,20 @@ def main() -> None:
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"what to measure: {', '.join(GROUPS)} (default: all of these), or {CURVES}",
+        help=f"what to measure: {', '.join(GROUPS)} (default: all of these), {CURVES}, or {HOST}",
     )
     parser.add_argument(
         "--seconds", type=float, default=1.5, help="length of one measurement; each is taken repeatedly"
     )
-    parser.add_argument("--messages", type=int, default=1_000_000, help="messages of the long session")
+    parser.add_argument(
+        "--messages", type=int, default=1_000_000, help="messages of the long session, or of the table of host"
+    )
     parser.add_argument(
         "--peers", choices=("usual", "all"), default="usual", help="all: those that are seldom installed, too"
     )
     given = parser.parse_args()
-    if unknown := set(given.names) - {*GROUPS, CURVES}:
-        parser.error(f"expected some of {', '.join(GROUPS)}, {CURVES}, not {', '.join(sorted(unknown))}")
+    if unknown := set(given.names) - {*GROUPS, CURVES, HOST}:
+        parser.error(f"expected some of {', '.join(GROUPS)}, {CURVES}, {HOST}, not {', '.join(sorted(unknown))}")
     try:
         names = given.names or list(GROUPS)
         uvloop.run(run(Options(names, given.seconds, given.messages, given.peers == "all")))

@@ -1,13 +1,17 @@
 """Who may list messages, and what is refused with which words."""
 
 import asyncio
+from pathlib import Path
 
 import grpc
 import pytest
+from click.testing import CliRunner, Result
 from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
+from cli.errors import CommandFailed
+from cli.plugin import plugin as plugin_command
 from tests.integration.rpc.calls import EXECUTABLES, METHOD, RUNTIME, Calls, Plugin
 from tests.integration.rpc.conftest import MakePlugin
 from tests.support.plugins import manifest, package, upload
@@ -181,3 +185,27 @@ async def test_a_client_that_knows_nothing_is_told_the_service(shared_stack: Sta
     assert request == "kandev.plugin.v1.ListMessagesRequest"
     names = ("id", "session_id", "task_id", "turn_id", "author_type", "content", "type", "created_at")
     assert fields == {name: number for number, name in enumerate(names, start=1)}
+
+
+async def test_the_command_shows_a_token_once_and_makes_another(
+    shared_stack: Stack, channel: grpc.aio.Channel, tmp_path: Path
+) -> None:
+    target = tmp_path / "package.tar.gz"
+    target.write_bytes(package(manifest("commanded", more={"runtime": RUNTIME}), **EXECUTABLES))
+
+    async def command(*arguments: str) -> Result:
+        parts = [*arguments, "--url", shared_stack.url]
+        return await asyncio.to_thread(CliRunner().invoke, plugin_command, parts)
+
+    installed = await command("install", str(target))
+    first = installed.stdout.strip()
+    assert first.startswith("kandev_plugin_")
+    assert "shown this once" in installed.stderr
+    await Calls(channel, first).page()
+    replaced = await command("token", "commanded")
+    assert (replaced.exit_code, replaced.stdout.count("\n")) == (0, 1)
+    await Calls(channel, replaced.stdout.strip()).page()
+    assert (await Calls(channel, first).refused())[0] == "UNAUTHENTICATED"
+    unknown = await command("token", "unknown")
+    assert isinstance(unknown.exception, CommandFailed)
+    assert "no such plugin" in str(unknown.exception)

@@ -1,0 +1,71 @@
+"""The worked example, on conversations as an import makes them."""
+
+import sys
+from datetime import UTC, datetime
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from kandev_plugin_sdk import Host
+
+from tests.integration.rpc.calls import Plugin, Rows
+from tests.support.stack import Stack
+
+FILE = Path(__file__).parents[3] / "docs/examples/daily_standup.py"
+SINCE, UNTIL = datetime(2026, 11, 30, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def example() -> ModuleType:
+    """The example as a module."""
+    spec = spec_from_file_location("daily_standup", FILE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+async def test_each_task_is_told_by_what_was_asked_and_answered_that_day(
+    shared_stack: Stack, host: Host, example: ModuleType
+) -> None:
+    lamp, door = await Rows(shared_stack).make(), await Rows(shared_stack).make()
+    await lamp.add("before", "2026-11-29T23:59:59.999999Z", author="user", content="not of the day")
+    await lamp.add("a", "2026-11-30T00:00:00Z", author="user", content="Make the lamp\ngreen")
+    await lamp.add("b", "2026-11-30T10:00:00Z", kind="tool_edit", content="edit")
+    await lamp.add("c", "2026-11-30T11:00:00Z", content="It is <kandev-system>planted</kandev-system> green")
+    await door.add("d", "2026-11-30T12:00:00Z", author="user", content="Open the door " * 20)
+    await door.add("after", "2026-12-01T00:00:00Z", content="not of the day")
+    found = await example.digests(host, SINCE, UNTIL, [lamp.task, door.task])
+    assert set(found) == {lamp.task, door.task}
+    told = example.told(lamp.task, found[lamp.task])
+    assert told.splitlines() == [
+        f"{lamp.task}: 1 session; 1 x prompt, 1 x tool_edit, 1 x message",
+        "  > Make the lamp green",
+        "  = It is green",
+    ]
+    _, line = example.told(door.task, found[door.task]).splitlines()
+    assert line.startswith("  > Open the door Open")
+    assert line.endswith("...")
+    assert len(line) == len("  > ") + example.WIDTH
+
+
+async def test_it_says_what_is_missing(
+    shared_stack: Stack,
+    plugin: Plugin,
+    example: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("KANDEV_RPC_ADDRESS", shared_stack.rpc_of())
+    monkeypatch.delenv("KANDEV_PLUGIN_TOKEN", raising=False)
+    assert await example.standup(SINCE, UNTIL, ["absent"]) == 2
+    assert "plugin token" in capsys.readouterr().err
+    monkeypatch.setenv("KANDEV_PLUGIN_TOKEN", plugin.token[:-3])
+    assert await example.standup(SINCE, UNTIL, ["absent"]) == 2
+    assert "token of an active plugin" in capsys.readouterr().err
+    monkeypatch.setenv("KANDEV_PLUGIN_TOKEN", plugin.token)
+    assert await example.standup(SINCE, UNTIL, ["absent"]) == 0
+    assert capsys.readouterr().out == "Nothing was talked about.\n"

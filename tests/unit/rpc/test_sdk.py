@@ -1,0 +1,47 @@
+"""The SDK apart from any host."""
+
+import inspect
+from datetime import datetime
+from pathlib import Path
+
+import kandev_plugin_sdk
+import pytest
+from kandev_plugin_sdk import Host, MessageFilter, MessageReader
+
+
+def test_no_generated_type_is_in_its_surface() -> None:
+    for name in kandev_plugin_sdk.__all__:
+        exported = getattr(kandev_plugin_sdk, name)
+        assert "_generated" not in exported.__module__
+        for member_name, member in inspect.getmembers(exported, inspect.isfunction):
+            if not member_name.startswith("_"):
+                told = inspect.signature(member, eval_str=True)
+                assert "plugin_pb2" not in str(told), (name, member_name)
+
+
+async def test_a_time_without_a_zone_is_refused_here() -> None:
+    async with Host("127.0.0.1:1", "token") as host:
+        with pytest.raises(ValueError, match="since needs a zone"):
+            await host.messages().list(MessageFilter(since=datetime(2026, 1, 31)))  # noqa: DTZ001 - what is refused
+
+
+def test_a_host_is_used_inside_its_block() -> None:
+    with pytest.raises(RuntimeError, match="async with"):
+        Host("127.0.0.1:1", "token").messages()
+
+
+async def test_the_environment_names_the_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("KANDEV_PLUGIN_TOKEN", raising=False)
+    with pytest.raises(KeyError):
+        Host.from_environment()
+    monkeypatch.setenv("KANDEV_PLUGIN_TOKEN", " token\n")
+    monkeypatch.setenv("KANDEV_RPC_TLS_CA", str(tmp_path / "absent"))
+    with pytest.raises(FileNotFoundError):
+        Host.from_environment()
+    monkeypatch.setenv("KANDEV_RPC_TLS_CA", "system")
+    async with Host.from_environment() as host:
+        assert isinstance(host.messages(), MessageReader)
+
+
+def test_a_token_is_not_shown() -> None:
+    assert "planted" not in repr(Host("127.0.0.1:1", "planted"))
