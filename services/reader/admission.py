@@ -4,7 +4,6 @@ A read that could only be answered late is refused at once, with the time after 
 answers are work for nobody. Askers take turns, so that one gateway's storm costs another nothing but half of the pace.
 """
 
-import math
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -70,9 +69,9 @@ class Pace:
         return cost * self._seconds / self._cost if self._cost else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Admitted:
-    """A read that is waiting or at work."""
+    """A read that is waiting, at work or at rest."""
 
     request: ReadRequest
     cost: int
@@ -93,11 +92,13 @@ class Lane:
         self._queues: OrderedDict[str, deque[Admitted]] = OrderedDict()
         self._waiting: dict[str, int] = {}
         self._working = 0
+        self._resting: set[Admitted] = set()
+        self._returning: deque[Admitted] = deque()
 
     @property
     def busy(self) -> bool:
         """Whether reads are waiting."""
-        return bool(self._queues)
+        return bool(self._queues or self._returning)
 
     def offer(self, request: ReadRequest) -> None:
         """Takes a read on, to wait for its turn. Raises RequestFailed `unavailable` for one that could not be answered
@@ -109,18 +110,23 @@ class Lane:
         ahead = sum(min(each, own) for name, each in self._waiting.items() if name != asker)
         expected = self._pace.seconds(self._working + ahead + own)
         full = own > self._most_waiting // askers and own > cost
-        if full or self._wall() + expected > request.deadline / 1000:
-            again = max(1, math.ceil(self._pace.seconds(ahead + own)))
+        # The next in line is always taken on: a pace that was measured while the database stood still says little, and
+        # is measured anew only by reads that are carried out.
+        late = self.busy and self._wall() + expected > request.deadline / 1000
+        if full or late:
+            again = max(1, round(self._pace.seconds(ahead + own)))
             raise RequestFailed("unavailable", "too many reads are waiting; ask again", retry_after=again)
         self._queues.setdefault(asker, deque()).append(Admitted(request, cost))
         self._waiting[asker] = own
 
     def next(self) -> Admitted | None:
         """The read whose turn it is, if it can be begun now; then it is at work until `finished`."""
+        if self._returning:
+            return self._next_returning()
         if not self._queues:
             return None
         asker, queue = next(iter(self._queues.items()))
-        if self._working and self._working + queue[0].cost > self._at_work:
+        if not self._fits(queue[0]):
             return None
         admitted = queue.popleft()
         self._waiting[asker] -= admitted.cost
@@ -131,7 +137,32 @@ class Lane:
         self._working += admitted.cost
         return admitted
 
+    def rests(self, admitted: Admitted) -> None:
+        """A read that is at work waits for its source: others may work instead, for as long as it takes."""
+        self._resting.add(admitted)
+        self._working -= admitted.cost
+
+    def returns(self, admitted: Admitted) -> None:
+        """A read has rested: `next` gives it back before any that has not begun."""
+        self._returning.append(admitted)
+
     def finished(self, admitted: Admitted) -> None:
-        """A read is no longer at work."""
+        """A read is no longer at work, nor will it be."""
+        if admitted in self._resting:
+            self._resting.remove(admitted)
+            if admitted in self._returning:
+                self._returning.remove(admitted)
+            return
         self._working -= admitted.cost
         self._pace.finished(admitted.cost, busy=self.busy)
+
+    def _next_returning(self) -> Admitted | None:
+        if not self._fits(self._returning[0]):
+            return None
+        admitted = self._returning.popleft()
+        self._resting.remove(admitted)
+        self._working += admitted.cost
+        return admitted
+
+    def _fits(self, admitted: Admitted) -> bool:
+        return not self._working or self._working + admitted.cost <= self._at_work

@@ -9,6 +9,7 @@ from pydantic import SecretStr
 
 from deploy.local.ports import Ports
 from deploy.local.postgres import PostgresServer
+from services.gateway.source.joining import GATEWAY
 from services.reader.answers import Reader
 from services.reader.availability import Availability
 from services.reader.pools import Sources, open_source
@@ -23,7 +24,7 @@ from tests.integration.reader.standby import Standby
 
 @dataclass(frozen=True)
 class Lagging:
-    """A primary with what its halted replica does not show: session `new`, and one more message in `s`."""
+    """A primary with what its halted replica does not show: session `new`, one more turn in `s`, and member `late`."""
 
     reader: Reader
     sources: Sources
@@ -51,6 +52,7 @@ async def lagging(postgres_server: PostgresServer) -> AsyncIterator[Lagging]:
         shown = await control.fetchval("SELECT revision FROM conversation_session_revisions WHERE session_id = 's'")
         await writer.execute("INSERT INTO task_sessions (id, task_id) VALUES ('new', 'task')")
         await writer.execute("INSERT INTO task_session_turns (id, task_session_id, task_id) VALUES ('t', 's', 'task')")
+        await writer.execute("INSERT INTO workspace_members (workspace_id, user_id) VALUES ('shared', 'late')")
         sources = Sources(
             await open_source(SecretStr(postgres_server.url), 2, "reader"),
             await open_source(SecretStr(standby.url), 2, "reader"),
@@ -75,6 +77,14 @@ async def test_a_replica_that_lags(lagging: Lagging) -> None:
     authoritative = await reader.answer(page.model_copy(update={"authoritative": True}))
     assert isinstance(authoritative, MessagesAnswer)
     assert (authoritative.primary, authoritative.revision) == (True, shown + 1)
+
+    for readers, admitted, primary in (
+        (("member",), ("member",), False),
+        (("late", "member", "x"), ("late", "member"), True),
+    ):
+        joined = await reader.answer(page.model_copy(update={"identity": GATEWAY, "readers": readers}))
+        assert isinstance(joined, MessagesAnswer)
+        assert (joined.primary, joined.admitted) == (primary, admitted), "only the primary says that somebody may not"
 
     with pytest.raises(RequestFailed) as refused:
         await reader.answer(page.model_copy(update={"least": Bound(epoch=epoch, revision=shown + 1)}))
