@@ -33,6 +33,16 @@ SESSIONS_PER_COST = 50
 MEMORY = 0.98
 """How much of what was measured still counts after one more read: about the last fifty do."""
 
+FIRST_COST = 250
+"""What a reader has carried out in no time, as it were, before anything is measured: about fifty pages. Its first reads
+open connections, and say little of the next ones.
+"""
+
+LONGEST_SECONDS = 1.0
+"""What the time between two reads that are done counts for at most: after a database that stood still, the pace is what
+it was before.
+"""
+
 
 def cost_of(read: Read) -> int:
     """What a read costs, roughly, in units of a single look by primary key."""
@@ -53,20 +63,20 @@ class Pace:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._seconds = 0.0
-        self._cost = 0.0
+        self._cost = float(FIRST_COST)
         self._since: float | None = None
 
     def finished(self, cost: int, *, busy: bool) -> None:
         """A read is done. `busy`: others are waiting, so that the time until the next one is done is work."""
         now = self._clock()
         if self._since is not None:
-            self._seconds = self._seconds * MEMORY + now - self._since
+            self._seconds = self._seconds * MEMORY + min(now - self._since, LONGEST_SECONDS)
             self._cost = self._cost * MEMORY + cost
         self._since = now if busy else None
 
     def seconds(self, cost: int) -> float:
-        """How long this takes at the present pace; 0 while that is not known."""
-        return cost * self._seconds / self._cost if self._cost else 0.0
+        """How long this takes at the present pace."""
+        return cost * self._seconds / self._cost
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,8 +120,7 @@ class Lane:
         ahead = sum(min(each, own) for name, each in self._waiting.items() if name != asker)
         expected = self._pace.seconds(self._working + ahead + own)
         full = own > self._most_waiting // askers and own > cost
-        # The next in line is always taken on: a pace that was measured while the database stood still says little, and
-        # is measured anew only by reads that are carried out.
+        # The next in line is always taken on: only reads that are carried out measure the pace anew.
         late = self.busy and self._wall() + expected > request.deadline / 1000
         if full or late:
             again = max(1, round(self._pace.seconds(ahead + own)))

@@ -1,6 +1,8 @@
 """The answer to every kind of read."""
 
+import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import asyncpg
@@ -11,11 +13,11 @@ from services.reader.host_messages import list_host_messages
 from services.reader.joined import Joined, read_joined
 from services.reader.lists import list_members, list_sessions, list_tasks, list_workspaces
 from services.reader.pages import Page, Query, page_of, query_of
-from services.reader.patience import DATABASE_AWAY, settled, through_restart
+from services.reader.patience import DATABASE_AWAY, patiently, settled, through_restart
 from services.reader.pools import Sources
 from services.reader.rows import Columns, message_row, turn_row
 from services.reader.search import search_session
-from services.reader.snapshot import SessionStanding, standing_of
+from services.reader.snapshot import SessionStanding, no_session, standing_of
 from shared.contracts.errors import RequestFailed
 from shared.contracts.reads import (
     MAX_PAGE_BYTES,
@@ -67,10 +69,12 @@ class Reader:
         self._sources = sources
         self._most_bytes = most_bytes
 
-    async def answer(self, read: Read) -> Answer:
-        """The answer, or a raised `RequestFailed`: for what the database says, `unavailable`."""
+    async def answer(self, read: Read, rest: Callable[[float], Awaitable[None]] = asyncio.sleep) -> Answer:
+        """The answer, or a raised `RequestFailed`: for what the database says, `unavailable`. `rest`: lets seconds pass
+        in which nothing is done for this read.
+        """
         try:
-            return await through_restart(lambda: self._answer(read))
+            return await patiently(lambda: through_restart(lambda: self._answer(read)), rest)
         except RequestFailed:
             raise
         except _NO_SCHEMA:
@@ -173,7 +177,8 @@ class Reader:
             return await read_joined(pool, read, query), None
 
         joined, _ = await settled(self._sources, fetch, authoritative=read.authoritative)
-        joined.head.require_present()
+        if not joined.readable:
+            raise no_session()
         page = None if joined.rows is None else page_of(read, query.shape, joined.rows)
         return _Found(joined.head, page, joined.admitted)
 

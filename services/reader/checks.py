@@ -58,21 +58,9 @@ class Checked:
     @property
     def behind(self) -> bool:
         """Whether a session that is there is below its least revision."""
-        return self._comparable and any(
+        return self.check.epoch == self.answer.epoch and any(
             self.answer.revisions.get(session, least) < least for session, least in self.check.least.items()
         )
-
-    @property
-    def awaited(self) -> bool:
-        """Whether a session with a least revision is missing."""
-        return self._comparable and any(
-            least > 0 and session in self.check.sessions and session not in self.answer.revisions
-            for session, least in self.check.least.items()
-        )
-
-    @property
-    def _comparable(self) -> bool:
-        return self.check.epoch == self.answer.epoch
 
 
 async def check_revisions(pool: asyncpg.Pool, check: RevisionCheck) -> tuple[Checked, RevisionAnswer]:

@@ -4,7 +4,7 @@ One repeatable-read transaction decides access for each of them, names the revis
 as for every answer. Where the session still stands at the revision of the held page, no row is touched.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import asyncpg
 
@@ -26,7 +26,7 @@ SELECT head.*, ARRAY (SELECT u.id FROM unnest($4::text[]) AS u (id) WHERE conver
 class Joined:
     """A snapshot's head, and who of the read's readers may see its session; a `Standing` for all of them.
 
-    `rows`: those of the page's statement, or `None` where the held page is unchanged.
+    `rows`: those of the page's statement; `None` where the held page is unchanged, or nobody may have one.
     """
 
     head: SessionStanding
@@ -46,13 +46,13 @@ class Joined:
 
     @property
     def behind(self) -> bool:
-        """There, and older than the asker knows it."""
-        return self.head.behind
+        """There, and older than the asker knows it; nobody waits for what none of them may see."""
+        return self.head.behind and self.readable
 
     @property
-    def awaited(self) -> bool:
-        """Missing, although the asker knows of a revision."""
-        return self.head.awaited
+    def readable(self) -> bool:
+        """Whether the session is there and anybody who asks may see it."""
+        return self.head.present and (bool(self.admitted) or not self.read.readers)
 
 
 async def read_joined(pool: asyncpg.Pool, read: PageRead, query: Query) -> Joined:
@@ -62,9 +62,7 @@ async def read_joined(pool: asyncpg.Pool, read: PageRead, query: Query) -> Joine
             _HEAD, read.session_id, read.identity.user, read.identity.unscoped, list(read.readers)
         )
         head = standing_of(found, read)
-        rows = None if _is_held(head, read) else await connection.fetch(query.statement, *query.parameters)
-        return Joined(head, read, tuple(found["admitted"]), rows)
-
-
-def _is_held(head: SessionStanding, read: PageRead) -> bool:
-    return head.present and read.held == Bound(epoch=head.epoch, revision=head.revision)
+        joined = Joined(head, read, tuple(found["admitted"]), None)
+        if not joined.readable or read.held == Bound(epoch=head.epoch, revision=head.revision):
+            return joined
+        return replace(joined, rows=await connection.fetch(query.statement, *query.parameters))

@@ -34,31 +34,43 @@ DATABASE_AWAY = (
 """What asyncpg raises while the server is stopped, starting, or has dropped the connection."""
 
 
+class Behind(RequestFailed):
+    """The source shows the session older than the asker knows it; a moment later it may not."""
+
+    def __init__(self) -> None:
+        super().__init__("behind", "this source is older than the revision asked for; ask again")
+
+
 async def settled(
     sources: Sources, read: Callable[[asyncpg.Pool], Awaitable[tuple[S, T]]], *, authoritative: bool
 ) -> tuple[S, T]:
-    """The first reading, with its standing, that is not older than the asker's knowledge (G2).
+    """One reading, with its standing, that is not older than the asker's knowledge (G2).
 
-    What is missing on a replica is asked of the primary, which alone may say so. Raises `behind` when the wait was not
-    enough.
+    What is missing on a replica is asked of the primary, which alone may say so: at once, since a wait for what may yet
+    come would tell those who may not see it that it was there. Raises `Behind`, or `behind` without a primary.
     """
     pool = sources.serving(authoritative=authoritative)
-    pauses = iter(PAUSES)
-    while True:
+    standing, found = await read(pool)
+    if standing.missing and not standing.primary and pool is not sources.primary:
+        pool = sources.primary
         standing, found = await read(pool)
-        if standing.missing and not standing.primary:
-            if pool is sources.primary:
-                raise RequestFailed("behind", "only a standby answers, and it does not show what was asked for")
-            pool = sources.primary
-            continue
-        if not (standing.behind or standing.awaited):
-            return standing, found
-        pause = next(pauses, None)
-        if pause is None:
-            if standing.behind:
-                raise RequestFailed("behind", "this source is older than the revision asked for; ask again")
-            return standing, found
-        await asyncio.sleep(pause)
+    if standing.missing and not standing.primary:
+        raise RequestFailed("behind", "only a standby answers, and it does not show what was asked for")
+    if standing.behind:
+        raise Behind
+    return standing, found
+
+
+async def patiently(look: Callable[[], Awaitable[T]], rest: Callable[[float], Awaitable[None]]) -> T:
+    """What `look` finds, looking again after each pause while the source is behind. `rest` lets that many seconds pass,
+    and lets others work meanwhile. Raises `Behind` when the wait was not enough.
+    """
+    for pause in PAUSES:
+        try:
+            return await look()
+        except Behind:
+            await rest(pause)
+    return await look()
 
 
 async def through_restart(attempt: Callable[[], Awaitable[T]]) -> T:

@@ -10,6 +10,7 @@ import os
 import secrets
 import socket
 import time
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -39,9 +40,7 @@ models and as JSON. They need 400 MiB at the worst and a few at most in practice
 """
 
 OTHERS_AT_WORK = 48
-"""Cost of all other reads in hand: far more than connections to the database, since one that waits for a commit to
-become visible holds none.
-"""
+"""Cost of all other reads in hand: some more than connections to the database, of which each needs one for a moment."""
 
 WAITING = 16_384
 """Cost of the reads of each kind that wait: some thousand pages, of a few hundred bytes each as requests."""
@@ -70,6 +69,7 @@ class ReadRequests:
         self._others = Lane(OTHERS_AT_WORK, WAITING)
         self._in_hand: set[tuple[str, str]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._turns: dict[Admitted, asyncio.Event] = {}
         self._closed = False
         source = Subscription(
             GROUP.stream,
@@ -119,13 +119,17 @@ class ReadRequests:
     def _begin(self, lane: Lane) -> None:
         """Begins what may be begun."""
         while not self._closed and (admitted := lane.next()) is not None:
-            task = asyncio.get_running_loop().create_task(self._serve(admitted.request))
+            if (turn := self._turns.pop(admitted, None)) is not None:
+                turn.set()
+                continue
+            task = asyncio.get_running_loop().create_task(self._serve(lane, admitted))
             self._tasks.add(task)
             task.add_done_callback(partial(self._served, lane, admitted))
 
     def _served(self, lane: Lane, admitted: Admitted, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._in_hand.discard(_name(admitted.request))
+        self._turns.pop(admitted, None)
         lane.finished(admitted)
         if task.cancelled():
             return
@@ -133,19 +137,30 @@ class ReadRequests:
             logger.error("a read failed", exc_info=error)
         self._begin(lane)
 
-    async def _serve(self, request: ReadRequest) -> None:
+    async def _serve(self, lane: Lane, admitted: Admitted) -> None:
         """Answers one request before its deadline, or not at all."""
+        request = admitted.request
         if is_past(request.deadline):
             return
         try:
             async with asyncio.timeout(request.deadline / 1000 - time.time()):
-                await self._answer(request)
+                await self._answer(request, partial(self._rest, lane, admitted))
         except TimeoutError:
             logger.info("%s was not answered before its deadline", request.read.kind)
 
-    async def _answer(self, request: ReadRequest) -> None:
+    async def _rest(self, lane: Lane, admitted: Admitted, seconds: float) -> None:
+        """Lets others work for some seconds, and until it is this read's turn again."""
+        lane.rests(admitted)
+        self._begin(lane)
+        await asyncio.sleep(seconds)
+        turn = self._turns[admitted] = asyncio.Event()
+        lane.returns(admitted)
+        self._begin(lane)
+        await turn.wait()
+
+    async def _answer(self, request: ReadRequest, rest: Callable[[float], Awaitable[None]]) -> None:
         try:
-            answer = await self._reader.answer(request.read)
+            answer = await self._reader.answer(request.read, rest)
         except RequestFailed as refused:
             await self._refuse(request, refused)
             return

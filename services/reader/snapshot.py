@@ -1,6 +1,7 @@
 """What every answer about one session knows of the snapshot it comes from, and who may see it (`docs/protocol.md`, G2).
 
-A page, its epoch, its revision and the access decision come from one statement, hence from one snapshot.
+A page, its epoch, its revision and the access decision come from one statement, hence from one snapshot. What is not
+there, and what is there and not the asker's to see, are one case here: no later step can take longer over one of them.
 """
 
 from collections.abc import Mapping
@@ -39,10 +40,6 @@ class Standing(Protocol):
     def behind(self) -> bool:
         """Whether a session that is there is older than the asker knows it."""
 
-    @property
-    def awaited(self) -> bool:
-        """Whether a session that the asker knows of is missing: its commit may not be visible yet."""
-
 
 @dataclass(frozen=True, slots=True)
 class SessionStanding:
@@ -63,21 +60,13 @@ class SessionStanding:
     @property
     def behind(self) -> bool:
         """There, and older than the asker knows it. Another epoch's revision says nothing."""
-        return self.present and self._below_least
-
-    @property
-    def awaited(self) -> bool:
-        """Missing, although the asker knows of a revision."""
-        return not self.present and self._below_least
-
-    @property
-    def _below_least(self) -> bool:
-        return self.least is not None and self.least.epoch == self.epoch and self.revision < self.least.revision
+        least = self.least
+        return self.present and least is not None and least.epoch == self.epoch and self.revision < least.revision
 
     def require_present(self) -> None:
         """Raises `not_found` when the session is missing; the caller has made sure that the primary says so."""
         if not self.present:
-            raise RequestFailed("not_found", "task session not found")
+            raise no_session()
 
     def require_expected(self, read: SessionRead) -> None:
         """Raises `reconciliation_required` when the session is at another revision than the one it has to be at."""
@@ -97,6 +86,11 @@ def standing_of(head: Mapping[str, Any] | None, read: SessionRead) -> SessionSta
         revision=head["revision"],
         least=read.least,
     )
+
+
+def no_session() -> RequestFailed:
+    """What is said of a session that is not there, and of one that is not the asker's to see."""
+    return RequestFailed("not_found", "task session not found")
 
 
 def no_epoch() -> RequestFailed:

@@ -307,13 +307,17 @@ class Hub:
 
     async def _end_missing(self, scope: Scope) -> bool:
         """Ends a scope whose user was not shown its session: it is gone, or theirs no longer. `False` when neither can
-        be said.
+        be said, as where a revision is known of it: it may be that of a commit that is not visible yet, of a session
+        that was made again. What is known is forgotten then, and the next look decides.
         """
         try:
             answer = await self._source.check((scope.session_id,), readers_of([scope]))
         except RequestFailed:
             return False
         if scope.session_id not in answer.revisions:
+            if self._positions.least(scope.session_id) is not None:
+                self.forget(scope.session_id)
+                return False
             self.end([scope])
         else:
             self.revoke([scope] if scope.session_id in answer.refused else ())

@@ -5,6 +5,7 @@ import asyncio
 import asyncpg
 import pytest
 
+from services.gateway.source.joining import GATEWAY
 from services.reader.answers import MIGRATE, Reader
 from services.reader.pools import Sources
 from shared.contracts.errors import RequestFailed
@@ -160,22 +161,46 @@ async def test_g2_a_commit_that_lands_meanwhile_is_waited_for(
             assert len(found.rows) == 1
 
 
-async def test_g2_a_session_that_the_asker_knows_is_waited_for(
-    reader: Reader, db: asyncpg.Connection, sources: Sources
+async def at_rest(seconds: float) -> None:
+    raise AssertionError(f"a read rests for {seconds} s")
+
+
+@pytest.mark.parametrize("session", ["gone", "s"])
+async def test_what_is_not_there_and_what_is_not_theirs_is_told_alike_and_at_once(
+    reader: Reader, db: asyncpg.Connection, session: str
 ) -> None:
-    looks = asyncio.Event()
+    """Also where the gateway knows a revision of it: a wait would tell that it is there, or was."""
+    epoch, revision = await epoch_of(db), await revision_of(db) + 1
+    for read in reads_with(least=Bound(epoch=epoch, revision=revision)):
+        with pytest.raises(RequestFailed) as refused:
+            await reader.answer(read.model_copy(update={"identity": STRANGER, "session_id": session}), at_rest)
+        assert refused.value.failure.model_dump() == {
+            "code": "not_found",
+            "message": "task session not found",
+            "details": {},
+        }
+    check = RevisionCheck(identity=STRANGER, sessions=(session,), epoch=epoch, least={session: revision})
+    answer = await reader.answer(check, at_rest)
+    assert isinstance(answer, RevisionAnswer)
+    assert (answer.revisions, answer.tasks) == ({}, {})
+
+
+@pytest.mark.parametrize("session", ["gone", "s"])
+async def test_strangers_who_ask_together_have_nothing_read_for_them(
+    reader: Reader, sources: Sources, db: asyncpg.Connection, session: str
+) -> None:
+    statements: list[str] = []
     async with sources.primary.acquire() as connection:
-        connection.add_query_logger(lambda _: looks.set())
-    least = Bound(epoch=await epoch_of(db), revision=1)
-    answering = asyncio.ensure_future(reader.answer(MessagesPage(identity=OWNER, session_id="new", least=least)))
-    await looks.wait()
-    assert not answering.done()
-    await db.execute("INSERT INTO task_sessions (id, task_id) VALUES ('new', 'task')")
-    assert isinstance(await answering, MessagesAnswer)
-    gone = MessagesPage(identity=OWNER, session_id="gone", least=least)
-    assert await refusal(reader, gone) == "not_found"
-    hidden = MessagesPage(identity=STRANGER, session_id="s", least=least)
-    assert await refusal(reader, hidden) == "not_found"
+        connection.add_query_logger(lambda record: statements.append(record.query))
+    least = Bound(epoch=await epoch_of(db), revision=await revision_of(db) + 1)
+    page = MessagesPage(identity=GATEWAY, session_id=session, least=least, readers=("one", "another"))
+    with pytest.raises(RequestFailed) as refused:
+        await reader.answer(page, at_rest)
+    assert refused.value.failure.code == "not_found"
+    assert not any("task_session_messages" in statement for statement in statements)
+    owned = MessagesPage(identity=GATEWAY, session_id="s", readers=("one", OWNER.user))
+    assert isinstance(await reader.answer(owned, at_rest), MessagesAnswer)
+    assert any("task_session_messages" in statement for statement in statements)
 
 
 async def test_a_database_without_an_epoch_is_unavailable(reader: Reader, db: asyncpg.Connection) -> None:

@@ -163,6 +163,21 @@ async def test_a_removal_held_while_a_scope_opens_concerns_that_scope_alone(gate
     assert gateway.consumer.log("second").count("reset") == 1
 
 
+async def test_a_session_made_again_whose_commit_is_not_visible_yet_is_looked_for_once_more(gateway: Gateway) -> None:
+    """Its receipt came already. The readers tell it at once as missing, whoever asks."""
+    scope = await gateway.opened()
+    del gateway.source.revisions["s"]
+    gateway.positions.note("s", "e", 9)
+    gateway.hub.reset([scope])
+    await settled(lambda: gateway.positions.least("s") is None)
+    gateway.source.revisions["s"] = 9
+    await eventually(lambda: asyncio.sleep(0, gateway.consumer.log() == ["reset"]))
+    assert gateway.consumer.removals == 0
+    del gateway.source.revisions["s"]
+    gateway.hub.reset([scope])
+    await eventually(lambda: asyncio.sleep(0, gateway.consumer.log()[-1:] == ["terminal"]))
+
+
 async def test_a_check_concerns_only_scopes_that_were_open_when_it_was_asked(gateway: Gateway) -> None:
     """G3: the session was gone then, is there again, and the scope was opened on the second."""
     await gateway.opened("first")

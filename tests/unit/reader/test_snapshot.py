@@ -21,21 +21,21 @@ def head(*, present: bool = True, revision: int = 5) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("least", "present", "behind", "awaited"),
+    ("least", "present", "behind"),
     [
-        (None, True, False, False),
-        (None, False, False, False),
-        (Bound(epoch="e", revision=5), True, False, False),
-        (Bound(epoch="e", revision=6), True, True, False),
-        (Bound(epoch="other", revision=6), True, False, False),
-        (Bound(epoch="e", revision=6), False, False, True),
-        (Bound(epoch="e", revision=0), False, False, False),
-        (Bound(epoch="other", revision=6), False, False, False),
+        (None, True, False),
+        (None, False, False),
+        (Bound(epoch="e", revision=5), True, False),
+        (Bound(epoch="e", revision=6), True, True),
+        (Bound(epoch="other", revision=6), True, False),
+        (Bound(epoch="e", revision=6), False, False),
+        (Bound(epoch="e", revision=0), False, False),
+        (Bound(epoch="other", revision=6), False, False),
     ],
 )
-def test_least(least: Bound | None, present: bool, behind: bool, awaited: bool) -> None:
+def test_least(least: Bound | None, present: bool, behind: bool) -> None:
     standing = standing_of(head(present=present), PAGE.model_copy(update={"least": least}))
-    assert (standing.missing, standing.behind, standing.awaited) == (not present, behind, awaited)
+    assert (standing.missing, standing.behind) == (not present, behind)
 
 
 def test_no_head_is_no_epoch() -> None:

@@ -1,0 +1,102 @@
+"""A read that waits for its source leaves its place to others."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+import pytest
+from pydantic import SecretStr
+
+from services.reader.admission import cost_of
+from services.reader.answers import Reader
+from services.reader.requests import PAGES_AT_WORK, ReadRequests
+from shared.broker.guarded import open_broker
+from shared.broker.replies import ReplyWriter, deadline_ms
+from shared.contracts.errors import Failure
+from shared.contracts.identity import LOCAL_USER
+from shared.contracts.reads import Answer, ListAnswer, MessagesPage, Read, ReadRequest
+from tests.support.waiting import eventually
+
+BEHIND = MessagesPage(identity=LOCAL_USER, session_id="behind")
+SHOWN = MessagesPage(identity=LOCAL_USER, session_id="shown")
+PLACES = PAGES_AT_WORK // cost_of(BEHIND)
+ANSWER = ListAnswer(epoch="e", primary=True)
+
+
+class Source:
+    """Answers a read of `shown` at once, and any other after a rest for each look that finds it `behind`."""
+
+    def __init__(self) -> None:
+        self.behind = True
+        self.at_work = 0
+        self.most_at_work = 0
+
+    async def answer(self, read: Read, rest: Callable[[float], Awaitable[None]]) -> Answer:
+        while True:
+            self.at_work += 1
+            self.most_at_work = max(self.most_at_work, self.at_work)
+            await asyncio.sleep(0)
+            self.at_work -= 1
+            if not self.behind or read == SHOWN:
+                return ANSWER
+            await rest(0.001)
+
+
+class Replies:
+    """Remembers who was answered."""
+
+    def __init__(self) -> None:
+        self.answered: list[str] = []
+
+    async def answer(self, _: str, request_id: str, __: Answer) -> None:
+        self.answered.append(request_id)
+
+    async def refuse(self, _: str, request_id: str, failure: Failure) -> None:
+        raise AssertionError(f"{request_id}: {failure.code}")
+
+
+def entry(request_id: str, read: Read, seconds: float = 60.0) -> dict[str, object]:
+    request = ReadRequest(request_id=request_id, reply_to="g", deadline=deadline_ms(seconds), read=read)
+    return request.model_dump(mode="json")
+
+
+@pytest.fixture
+def parts() -> tuple[ReadRequests, Source, Replies]:
+    source, replies = Source(), Replies()
+    broker = open_broker(SecretStr("redis://127.0.0.1:1"))
+    # What it takes of a reader and of replies is what these have.
+    return ReadRequests(broker, cast("Reader", source), cast("ReplyWriter", replies), "test"), source, replies
+
+
+async def test_any_number_that_wait_hold_up_nobody(parts: tuple[ReadRequests, Source, Replies]) -> None:
+    requests, source, replies = parts
+    await requests.handle([entry(f"behind{number}", BEHIND) for number in range(3 * PLACES)])
+    await requests.handle([entry("shown", SHOWN)])
+
+    async def answered() -> list[str]:
+        return list(replies.answered)
+
+    assert await eventually(answered, bool) == ["shown"]
+    source.behind = False
+    assert len(await eventually(answered, lambda found: len(found) > 3 * PLACES)) == 3 * PLACES + 1
+    assert 1 < source.most_at_work <= PLACES
+    await requests.close()
+
+
+async def test_one_whose_time_is_over_leaves_nothing_behind(parts: tuple[ReadRequests, Source, Replies]) -> None:
+    requests, source, replies = parts
+    await requests.handle([entry(f"late{number}", BEHIND, 0.05) for number in range(3 * PLACES)])
+
+    async def in_hand() -> int:
+        return len(asyncio.all_tasks())
+
+    await eventually(in_hand, lambda tasks: tasks == 1)
+    source.most_at_work, source.behind = 0, False
+    await requests.handle([entry(str(number), BEHIND) for number in range(3 * PLACES)])
+
+    async def answered() -> int:
+        return len(replies.answered)
+
+    await eventually(answered, lambda number: number == 3 * PLACES)
+    assert source.most_at_work == PLACES
+    await requests.close()
