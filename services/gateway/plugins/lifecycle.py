@@ -7,9 +7,11 @@ from pathlib import Path
 from services.gateway.control import Control
 from services.gateway.plugins.archive import Package, PackageRefused, inspect
 from services.gateway.plugins.cache import Cache, Files, PackageDamaged
-from services.gateway.plugins.configuration import Config, Schema, check_config, masked, restored
+from services.gateway.plugins.configuration import check_config, unkeepable, with_defaults
 from services.gateway.plugins.manifest import Manifest
+from services.gateway.plugins.masking import Config, MaskRefused, carried, masked, restored
 from services.gateway.plugins.registry import ActivePlugin, Registry
+from services.gateway.plugins.settings_schema import Schema, schema_problems
 from services.gateway.plugins.states import Status, after_upgrade, may_become
 from services.gateway.plugins.store import Change, NewPlugin, PackageMissing, Record, Store
 from services.gateway.plugins.versions import unmet_requirement
@@ -18,6 +20,8 @@ from shared.contracts.errors import RequestFailed
 from shared.database import LOST
 
 logger = logging.getLogger(__name__)
+
+_ALL_SECRET: Schema = {"type": "object", "additionalProperties": {"writeOnly": True}}
 
 UNKNOWN = "there is no such plugin"
 
@@ -83,18 +87,22 @@ class Plugins:
         await self._announce(plugin_id)
 
     async def config(self, plugin_id: str) -> Config:
-        """A plugin's settings, secrets masked."""
-        async with self._store.change() as change:
-            record = await _found(change, plugin_id)
-            return masked(_schema(record), await change.config(plugin_id))
+        """A plugin's settings in force, defaults among them, secrets masked."""
+        found = await self._store.configured(plugin_id) if _possible(plugin_id) else None
+        if found is None:
+            raise RequestFailed("not_found", UNKNOWN)
+        record, config = found
+        schema = _schema(record)
+        return masked(schema, with_defaults(schema, config))
 
     async def configure(self, plugin_id: str, submitted: Config) -> None:
         """Replaces a plugin's settings. A secret that comes as its mask stays what it is."""
+        if problem := unkeepable(submitted):
+            raise _unfit((problem,))
         async with self._store.change() as change:
             record = await _found(change, plugin_id)
-            config = restored(_schema(record), submitted, await change.config(plugin_id))
-            if problems := check_config(_schema(record), config):
-                raise RequestFailed("invalid_query", "; ".join(f"config: {problem}" for problem in problems))
+            # Apart: settings at their bounds take long enough for others to notice.
+            config = await asyncio.to_thread(_meant, _schema(record), submitted, await change.config(plugin_id))
             await change.set_config(plugin_id, config)
         await self._announce(plugin_id)
 
@@ -174,21 +182,28 @@ class Plugins:
         await self._registry.changed(PluginChanged(plugin_id=plugin_id))
 
 
-def carried(before: Schema | None, after: Schema | None, config: Config) -> Config:
-    """The settings that an upgrade keeps: those that the new version describes, without secrets of the old one that
-    would not be masked any more (pure).
-    """
+def _meant(schema: Schema | None, submitted: Config, stored: Config) -> Config:
+    """The settings to keep. Raises RequestFailed."""
+    try:
+        config = restored(schema, submitted, stored)
+    except MaskRefused as refused:
+        raise _unfit(refused.problems) from None
+    if problems := check_config(schema, config):
+        raise _unfit(problems)
+    return config
 
-    def revealed(setting: Config) -> bool:
-        return masked(before, setting) != setting and masked(after, setting) == setting
 
-    described = (after or {}).get("properties", {})
-    return {name: value for name, value in config.items() if name in described and not revealed({name: value})}
+def _unfit(problems: tuple[str, ...]) -> RequestFailed:
+    return RequestFailed("invalid_query", "; ".join(f"config: {problem}" for problem in problems))
+
+
+def _possible(plugin_id: str) -> bool:
+    """No plugin has an id that PostgreSQL cannot hold: such a one is not asked for."""
+    return "\x00" not in plugin_id
 
 
 async def _found(change: Change, plugin_id: str) -> Record:
-    # No plugin has an id that PostgreSQL cannot hold: such a one is not asked for.
-    record = await change.find(plugin_id) if "\x00" not in plugin_id else None
+    record = await change.find(plugin_id) if _possible(plugin_id) else None
     if record is None:
         raise RequestFailed("not_found", UNKNOWN)
     return record
@@ -202,7 +217,9 @@ async def _able(change: Change, plugin_id: str, wanted: Status) -> Record:
 
 
 def _schema(record: Record) -> Schema | None:
-    return Manifest.model_validate(record.manifest).config_schema
+    """What describes the plugin's settings. Where a stored schema keeps no rules of its own, all of them are secret."""
+    schema = Manifest.model_validate(record.manifest).config_schema
+    return schema if schema is None or not schema_problems(schema) else _ALL_SECRET
 
 
 def _sentence(broken: Exception) -> str:

@@ -1,6 +1,6 @@
 """Plugins and their packages in PostgreSQL: every statement on `gateway.plugins` and `gateway.plugin_packages`."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Self
@@ -57,6 +57,7 @@ UPDATE gateway.plugins SET status = $2, updated_at = clock_timestamp(),
  WHERE id = $1
 """
 _CONFIG = "SELECT config FROM gateway.plugins WHERE id = $1"
+_CONFIGURED = f"SELECT {_FIELDS}, config FROM gateway.plugins WHERE id = $1"  # noqa: S608 - no input
 _SET_CONFIG = "UPDATE gateway.plugins SET config = $2, updated_at = clock_timestamp() WHERE id = $1"
 _DELETE = "DELETE FROM gateway.plugins WHERE id = $1"
 
@@ -82,7 +83,7 @@ class Record:
     last_error_at: int | None
 
     @classmethod
-    def of(cls, row: asyncpg.Record) -> Self:
+    def of(cls, row: Mapping[str, Any]) -> Self:
         """The record that a row of the table holds."""
         return cls(**{**row, "manifest": orjson.loads(row["manifest"])})
 
@@ -172,10 +173,14 @@ class Store:
         """Every installed plugin, by id."""
         return [Record.of(row) for row in await self._database.fetch(_ALL)]
 
-    async def config(self, plugin_id: str) -> Json | None:
-        """A plugin's configuration; `None` where there is no such plugin."""
-        found = await self._database.fetchval(_CONFIG, plugin_id)
-        return None if found is None else dict(orjson.loads(found))
+    async def configured(self, plugin_id: str) -> tuple[Record, Json] | None:
+        """A plugin with its configuration; `None` where there is no such plugin."""
+        row = await self._database.fetchrow(_CONFIGURED, plugin_id)
+        if row is None:
+            return None
+        fields = dict(row)
+        config: Json = orjson.loads(fields.pop("config"))
+        return Record.of(fields), config
 
     @asynccontextmanager
     async def change(self) -> AsyncIterator[Change]:

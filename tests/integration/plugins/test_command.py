@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from cli.errors import CommandFailed
 from cli.plugin import plugin as group
-from services.gateway.plugins.configuration import MASK
+from services.gateway.plugins.masking import MASK
 from tests.integration.cli.command import run
 from tests.integration.identity.people import Person
 from tests.support.plugins import manifest, package

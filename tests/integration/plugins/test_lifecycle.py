@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.gateway.plugins.configuration import MASK
+from services.gateway.plugins.masking import MASK
 from tests.support.plugins import known, manifest, package, sealed, upload
 from tests.support.stack import Stack
 from tests.support.waiting import eventually
