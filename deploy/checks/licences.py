@@ -12,6 +12,7 @@ from pathlib import Path
 
 ALLOWED = frozenset(
     {
+        "3-Clause BSD License",
         "Apache Software License",
         "Apache-2.0",
         "BSD License",

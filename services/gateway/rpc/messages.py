@@ -2,6 +2,8 @@
 what of a row leaves the gateway.
 """
 
+from functools import lru_cache
+
 from grpc import StatusCode
 
 from services.gateway.rpc.cursors import cursor_of, place_of
@@ -70,8 +72,13 @@ def _message(row: HostMessage) -> wire.Message:
         author_type=row.author_type,
         content=_bounded(public_content(row.content)),
         type=row.type or "message",
-        created_at=format_microseconds(row.created_at // _SECOND * _SECOND)[:19] + "Z",
+        created_at=_second(row.created_at // _SECOND),
     )
+
+
+@lru_cache(maxsize=4096)  # rows of a page are of few seconds
+def _second(second: int) -> str:
+    return format_microseconds(second * _SECOND)[:19] + "Z"
 
 
 def _bounded(content: str) -> str:
