@@ -81,30 +81,26 @@ class Memory:
             self.size -= run.size
 
     def add(self, receipt: ChangeReceipt, payload: bytes, now: float) -> None:
-        """Remembers a receipt; `payload` is its JSON. After a hole, or in place of a receipt that does not name its
-        rows, the run begins anew.
-        """
-        if receipt.epoch != self._epoch or not self._limit:
+        """Remembers a receipt; `payload` is its JSON. The run begins anew after a hole, as an incomplete one leaves."""
+        if receipt.epoch != self._epoch or not receipt.complete or not self._limit:
             return
         if self._lingering:
             self._expire(now)
-        session_id, revision, complete = receipt.session_id, receipt.revision, receipt.complete
+        session_id, base, revision = receipt.session_id, receipt.base_revision, receipt.revision
         run = self._runs.get(session_id)
         if run is not None and revision <= run.revision:
             return  # another leader's copy
-        if run is None or run.revision != receipt.base_revision or not complete:
+        if run is not None and run.revision == base:
+            self._runs.move_to_end(session_id)
+        else:
             self.forget(session_id)
-            base = receipt.base_revision if complete else revision
             run = self._runs[session_id] = _Run(base, base)
             self.size += run.size
-        else:
-            self._runs.move_to_end(session_id)
-        if complete:
-            run.revision = revision
-            run.receipts.append((revision, payload))
-            size = len(payload) + RECEIPT_OVERHEAD
-            run.size += size
-            self.size += size
+        size = len(payload) + RECEIPT_OVERHEAD
+        run.receipts.append((revision, payload))
+        run.revision = revision
+        run.size += size
+        self.size += size
         if run.size > SESSION_BYTES or self.size > self._limit:
             self._shrink(run)
 

@@ -159,7 +159,7 @@ def test_after_a_hole_the_run_begins_anew(memory: Memory) -> None:
     assert bases(memory, 8, 10) == [8, 9]
 
 
-def test_an_incomplete_receipt_is_a_hole_behind_which_the_run_begins_at_once(memory: Memory) -> None:
+def test_an_incomplete_receipt_is_a_hole(memory: Memory) -> None:
     remember(memory, 5)
     memory.add(change(6, complete=False), b"6", 0.0)
     remember(memory, 7)

@@ -1,18 +1,23 @@
 """Scopes that go on where their clients stopped, or do not (G6)."""
 
+import asyncio
+
 import pytest
 
+from services.gateway.scopes import checks as checks_module
+from services.gateway.scopes import memory as memory_module
 from services.gateway.scopes import resuming as resuming_module
 from services.gateway.scopes.hub import Hub
 from services.gateway.scopes.memory import Memory
 from services.gateway.scopes.projection import Projection, View
 from services.gateway.scopes.resuming import Position, Resuming
 from services.gateway.scopes.scope import Scope
+from shared.contracts.errors import RequestFailed
 from shared.contracts.identity import LOCAL_USER
 from shared.contracts.receipts import MAX_OPERATIONS, MAX_RECEIPT_BYTES, ChangeReceipt, Operation
 from shared.contracts.rows import AuthorType
 from tests.unit.gateway.in_memory import Gateway
-from tests.unit.gateway.memory_source import NotingConsumer
+from tests.unit.gateway.memory_source import NotingConsumer, settled
 from tests.unit.gateway.receipts import change, message, remove, removed, upsert
 
 
@@ -52,9 +57,16 @@ async def test_a_session_that_everybody_left_is_followed_on_for_a_while(gateway:
     assert (await resumed(gateway, 5)).log() == ["5-6"]
 
 
-async def test_a_session_that_nobody_could_open_is_not_followed_on(gateway: Gateway) -> None:
-    gateway.hub.close(gateway.scope())
-    assert not gateway.hub.follows("s")
+async def test_a_session_that_is_followed_again_is_not_let_go(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_module, "LINGER_SECONDS", 0.0)
+    first = await gateway.opened()
+    commit(gateway, change(5))
+    gateway.hub.close(first)
+    await gateway.opened("again")
+    commit(gateway, change(6))
+    assert (await resumed(gateway, 5)).log() == ["5-7"]
 
 
 async def test_the_revision_just_read_needs_no_memory(gateway: Gateway) -> None:
@@ -109,10 +121,25 @@ async def test_an_epoch_that_ended_is_forgotten(gateway: Gateway) -> None:
     assert gateway.replies[-1] == ("next False", 6)
 
 
-async def test_a_session_whose_history_broke_is_forgotten(gateway: Gateway) -> None:
-    await gateway.opened("other")
-    commit(gateway, change(5))
-    gateway.hub.forget("s")
+@pytest.mark.parametrize("seen_by", ["a subscription", "a check"])
+async def test_a_history_that_broke_is_forgotten(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, seen_by: str
+) -> None:
+    """G4: the source never shows what was told, and comes to the same revision by another way."""
+    monkeypatch.setattr(checks_module, "SETTLE_SECONDS", 0.0)
+    await gateway.opened()
+    gateway.receive(change(5))
+    if seen_by == "a check":
+        running = asyncio.create_task(gateway.checks.run())
+        gateway.checks.after_loss([0])
+        await settled(lambda: "reset" in gateway.consumer.log())
+        running.cancel()
+        await asyncio.wait([running])
+    else:
+        gateway.source.failing = [RequestFailed("behind", "x")]
+        with pytest.raises(RequestFailed):
+            await gateway.opened("late")
+    gateway.source.revisions["s"] = 6
     await resumed(gateway, 5)
     assert gateway.replies[-1] == ("e False", 6)
 
