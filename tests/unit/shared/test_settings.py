@@ -75,3 +75,11 @@ def test_other_machines_are_let_in_only_on_purpose(monkeypatch: pytest.MonkeyPat
 def test_this_machine_alone_needs_no_accounts(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     monkeypatch.setenv("KANDEV_HOST", host)
     assert Settings().host == host
+
+
+def test_a_certificate_and_its_key_are_given_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KANDEV_RPC_TLS_CERT", "certificate.pem")
+    with pytest.raises(ValidationError, match="KANDEV_RPC_TLS_KEY"):
+        Settings()
+    monkeypatch.setenv("KANDEV_RPC_TLS_KEY", "key.pem")
+    assert Settings().rpc_tls_key is not None
