@@ -34,6 +34,9 @@ CLOSING = aiohttp.ClientWSTimeout(ws_close=1.0)
 ANSWER_SECONDS = 10.0
 """Seconds until a request without an answer counts as failed."""
 
+LONGEST_RETRY_AFTER = 60.0
+"""Most seconds that an answer can put the next request off by."""
+
 SIGNED_OUT = 4401
 """Close code of a connection whose credential has ended: no other one will be opened with it."""
 
@@ -171,17 +174,20 @@ class Connection:
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
-    async def get(self, path: str, query: list[tuple[str, str]]) -> tuple[int, dict[str, Any]]:
-        """Status and JSON object of an HTTP answer. Status 0: none came, or not a JSON object."""
+    async def get(self, path: str, query: list[tuple[str, str]]) -> tuple[int, dict[str, Any], float]:
+        """Status and JSON object of an HTTP answer, and the seconds of its `Retry-After`. Status 0: none came, or not a
+        JSON object.
+        """
         if self._session is None:
             raise RuntimeError("a connection is used inside `async with`")
         try:
             async with self._session.get(self.url + path, params=query) as response:
                 body = orjson.loads(await response.read() or b"{}")
-                return (response.status, body) if isinstance(body, dict) else (0, {})
+                if isinstance(body, dict):
+                    return response.status, body, _seconds(response.headers.get("Retry-After", ""))
         except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError) as error:
             log.debug("GET %s: %s", path, type(error).__name__)
-            return 0, {}
+        return 0, {}, 0.0
 
     async def _send(self, socket: aiohttp.ClientWebSocketResponse, message: str) -> None:
         try:
@@ -281,3 +287,8 @@ class Connection:
             for entry in tuple(self._listeners.values()):
                 if entry.session_id == payload.get("session_id"):
                     entry.listener.removed()
+
+
+def _seconds(told: str) -> float:
+    """What a `Retry-After` says, within bounds; a date, or nonsense, says nothing."""
+    return min(float(told), LONGEST_RETRY_AFTER) if told.isascii() and told.isdigit() else 0.0

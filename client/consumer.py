@@ -45,10 +45,10 @@ from client.reading import broken, buffered, noted, opened, page_failed, page_re
 from client.repair import (
     EPOCH_SPREAD,
     RECONNECT_SPREAD,
-    RETRY_AFTER,
     Moment,
     Step,
     abandoned,
+    again,
     begin,
     close,
     counted,
@@ -158,7 +158,7 @@ def _refused(state: State, event: SubscribeRefused, moment: Moment) -> Step:
     if event.code == "not_found":
         return gone(state)
     if event.retryable:
-        return repair(state, moment, after=RETRY_AFTER)
+        return again(state, moment)
     return close(state, CloseReason.REFUSED)
 
 

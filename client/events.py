@@ -80,10 +80,13 @@ class TurnsRead:
 
 @dataclass(frozen=True, slots=True)
 class PageFailed:
-    """No page came of read number `read`. `status`: of the HTTP answer; 0 when there was none that can be used."""
+    """No page came of read number `read`. `status`: of the HTTP answer; 0 when there was none that can be used.
+    `retry_after`: seconds after which it said that asking again is worth while.
+    """
 
     read: int
     status: int
+    retry_after: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

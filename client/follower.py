@@ -254,7 +254,7 @@ class Follower:
         try:
             page = await messages_page(self._connection, scope.session_id, scope.filter, self._limit, effect.before)
         except PageRefused as refused:
-            self._feed(PageFailed(effect.read, refused.status))
+            self._feed(PageFailed(effect.read, refused.status, refused.retry_after))
         else:
             self._feed(MessagesRead(effect.read, page.epoch, int(page.revision), page.messages, page.has_more))
 
@@ -263,7 +263,7 @@ class Follower:
         try:
             page = await turns_page(self._connection, scope.session_id, scope.filter, after=effect.after)
         except PageRefused as refused:
-            self._feed(PageFailed(effect.read, refused.status))
+            self._feed(PageFailed(effect.read, refused.status, refused.retry_after))
         else:
             self._feed(TurnsRead(effect.read, page.epoch, int(page.revision), page.turns, page.has_more))
 

@@ -34,11 +34,14 @@ class TurnsPage(Contract):
 
 
 class PageRefused(Exception):
-    """No page came. `status`: of the answer, 0 when there was none that can be used."""
+    """No page came. `status`: of the answer, 0 when there was none that can be used. `retry_after`: seconds after which
+    the answer said to ask again.
+    """
 
-    def __init__(self, status: int) -> None:
+    def __init__(self, status: int, retry_after: float = 0.0) -> None:
         super().__init__(f"the gateway answered a page request with status {status}" if status else "no usable answer")
         self.status = status
+        self.retry_after = retry_after
 
 
 async def messages_page(
@@ -51,9 +54,11 @@ async def messages_page(
     query += [("author_type", author) for author in scope_filter.authors]
     if before is not None:
         query.append(("before", before))
-    status, body = await connection.get(f"/api/v1/task-sessions/{quote(session_id, safe='')}/messages", query)
+    status, body, retry_after = await connection.get(
+        f"/api/v1/task-sessions/{quote(session_id, safe='')}/messages", query
+    )
     if status != 200:
-        raise PageRefused(status)
+        raise PageRefused(status, retry_after)
     try:
         page = MessagesPage.model_validate(body)
         _at_real_times(page.messages)
@@ -69,9 +74,9 @@ async def turns_page(
     query = [("limit", str(limit)), *_task(scope_filter)]
     if after is not None:
         query.append(("after", after))
-    status, body = await connection.get(f"/api/v1/task-sessions/{quote(session_id, safe='')}/turns", query)
+    status, body, retry_after = await connection.get(f"/api/v1/task-sessions/{quote(session_id, safe='')}/turns", query)
     if status != 200:
-        raise PageRefused(status)
+        raise PageRefused(status, retry_after)
     try:
         page = TurnsPage.model_validate(body)
         _at_real_times(page.turns)

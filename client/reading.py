@@ -11,7 +11,7 @@ from client.events import Effect, MessagesRead, PageFailed, ReadMessages, ReadTu
 from client.following import CHECK_GRACE, GONE_CURSOR, followed
 from client.frames import Change, Check
 from client.range import Cursor, Loaded, Part, changes_between, joined, message_part, row_of, turn_part
-from client.repair import EPOCH_SPREAD, RETRY_AFTER, Moment, Step, counted, gone, repair
+from client.repair import EPOCH_SPREAD, Moment, Step, again, counted, gone, repair
 from client.state import Expected, Live, Pending, Reading, State
 from shared.contracts.rows import Entity
 
@@ -94,7 +94,7 @@ def page_read(state: State, reading: Reading, event: MessagesRead | TurnsRead, m
     if event.epoch != reading.epoch:
         return repair(state, moment, spread=EPOCH_SPREAD)
     if event.revision < reading.floor or (event.has_more and not event.rows):
-        return repair(state, moment, after=RETRY_AFTER)
+        return again(state, moment)
     scope_filter = state.scope.filter
     cursor: Cursor | None = None
     match event:
@@ -133,15 +133,14 @@ def _reaches_below(held: Loaded | None, part: Part) -> bool:
 
 
 def page_failed(state: State, reading: Reading, event: PageFailed, moment: Moment) -> Step:
-    """Tries the cycle again in a second. Only a first page proves that the session is not there: a later one may lack
-    its cursor's row.
+    """Tries the cycle again, later where the gateway was at fault. Only a first page proves that the session is not
+    there: a later one may lack its cursor's row.
     """
     for pending in (reading.messages_pending, reading.turns_pending):
         if pending is not None and pending.read == event.read:
             if event.status == 404 and pending.cursor is None:
                 return gone(state)
-            after = 0.0 if event.status in GONE_CURSOR else RETRY_AFTER
-            return repair(state, moment, after=after)
+            return repair(state, moment) if event.status in GONE_CURSOR else again(state, moment, event.retry_after)
     return state, ()
 
 

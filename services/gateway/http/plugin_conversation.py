@@ -12,11 +12,11 @@ from typing import Literal
 
 import orjson
 from aiohttp import web
-from multidict import MultiMapping
 from pydantic import TypeAdapter, ValidationError
 
 from services.gateway.http.errors import BadRequest
 from services.gateway.http.keys import BINDINGS, CALLER, CURSORS, IDENTITY, REGISTRY, SOURCE
+from services.gateway.http.queries import require_storable
 from services.gateway.http.routes import Answer, Json, Parameter, Route, concise_errors
 from services.gateway.plugins.bindings import BindingInvalid, GenerationSuperseded
 from services.gateway.plugins.cursors import CursorInvalid, Selection
@@ -168,14 +168,14 @@ async def _bound(request: web.Request) -> ActivePlugin:
 
 async def _page_request(request: web.Request, rows: Literal["messages", "turns"]) -> PageRequest:
     plugin = await _bound(request)
-    query = request.query
+    require_storable(request)
     if MANAGED_HEADER in request.headers:
         raise BadRequest("managed conversations are not supported")
-    if rows == "turns" and "author_type" in query:
+    if rows == "turns" and "author_type" in request.query:
         raise BadRequest("author_type is not supported for turns")
-    limit, sort, authors, task_id = _limit(query), _sort(query), _authors(query), _task(query)
-    expected_revision = _expected_revision(query)
-    token = _single(query, "cursor", "invalid cursor")
+    limit, sort, authors, task_id = _limit(request), _sort(request), _authors(request), _task(request)
+    expected_revision = _expected_revision(request)
+    token = _single(request, "cursor", "invalid cursor")
     selection = Selection(rows, _session_id(request), task_id, authors, sort, limit)
     claims = None if token is None else await _opened(request, plugin, selection, token)
     return PageRequest(plugin, selection, claims, expected_revision)
@@ -223,20 +223,20 @@ def _upstream() -> Iterator[None]:
     except RequestFailed as failed:
         if failed.failure.code == "not_found":
             raise RequestFailed("not_found", _NO_SESSION) from None
-        raise RequestFailed("upstream_failure", "conversation service unavailable") from None
+        raise RequestFailed("upstream_failure", "conversation service unavailable", **failed.failure.details) from None
 
 
-def _single(query: MultiMapping[str], name: str, refusal: str) -> str | None:
+def _single(request: web.Request, name: str, refusal: str) -> str | None:
     """The value of a parameter that is given once, and not empty."""
-    values = query.getall(name, [])
+    values = request.query.getall(name, [])
     if len(values) > 1 or "" in values:
         raise BadRequest(refusal)
     return values[0] if values else None
 
 
-def _limit(query: MultiMapping[str]) -> int:
+def _limit(request: web.Request) -> int:
     refusal = f"limit must be between 1 and {MAX_PAGE_ROWS}"
-    limit = _number(_single(query, "limit", refusal), refusal)
+    limit = _number(_single(request, "limit", refusal), refusal)
     if limit is None:
         return DEFAULT_LIMIT
     if not 1 <= limit <= MAX_PAGE_ROWS:
@@ -244,9 +244,9 @@ def _limit(query: MultiMapping[str]) -> int:
     return limit
 
 
-def _sort(query: MultiMapping[str]) -> Sort:
+def _sort(request: web.Request) -> Sort:
     refusal = "sort must be asc or desc"
-    match _single(query, "sort", refusal):
+    match _single(request, "sort", refusal):
         case "asc":
             return "asc"
         case None | "desc":
@@ -255,9 +255,9 @@ def _sort(query: MultiMapping[str]) -> Sort:
             raise BadRequest(refusal)
 
 
-def _authors(query: MultiMapping[str]) -> tuple[AuthorType, ...]:
+def _authors(request: web.Request) -> tuple[AuthorType, ...]:
     authors: list[AuthorType] = []
-    for author in query.getall("author_type", []):
+    for author in request.query.getall("author_type", []):
         match author:
             case "user" | "agent":
                 authors.append(author)
@@ -268,14 +268,14 @@ def _authors(query: MultiMapping[str]) -> tuple[AuthorType, ...]:
     return tuple(sorted(authors))
 
 
-def _task(query: MultiMapping[str]) -> str | None:
-    task_id = _single(query, "task_id", "task_id must not be empty")
+def _task(request: web.Request) -> str | None:
+    task_id = _single(request, "task_id", "task_id must not be empty")
     return None if task_id == EVERY_TASK else task_id
 
 
-def _expected_revision(query: MultiMapping[str]) -> int | None:
+def _expected_revision(request: web.Request) -> int | None:
     refusal = "expected_revision must be a nonnegative integer"
-    revision = _number(_single(query, "expected_revision", refusal), refusal)
+    revision = _number(_single(request, "expected_revision", refusal), refusal)
     if revision is not None and revision > MAX_REVISION:
         raise BadRequest(refusal)
     return revision
@@ -339,6 +339,7 @@ ROUTES = (
         "plugin conversations",
         (Answer(200, "A binding for at most ten minutes.", BindingBody), *concise_errors(404)),
         form="concise",
+        orders_checks=True,
     ),
     Route(
         "GET",
@@ -348,6 +349,7 @@ ROUTES = (
         "plugin conversations",
         (Answer(200, "A page, from one snapshot.", MessagesBody), *concise_errors(404, 409)),
         form="concise",
+        orders_checks=True,
         parameters=(_BINDING, *_PAGING, _AUTHORS),
     ),
     Route(
@@ -358,6 +360,7 @@ ROUTES = (
         "plugin conversations",
         (Answer(200, "A page, from one snapshot.", TurnsBody), *concise_errors(404, 409)),
         form="concise",
+        orders_checks=True,
         parameters=(_BINDING, *_PAGING),
     ),
     Route(
@@ -368,6 +371,7 @@ ROUTES = (
         "plugin conversations",
         (Answer(200, "The current revision.", RevisionBody), *concise_errors(404)),
         form="concise",
+        orders_checks=True,
         parameters=(_BINDING,),
     ),
 )

@@ -140,7 +140,9 @@ class Joining(Generic[PageT, AnswerT]):
             }
         )
         answer, size = await self._ask(read, self._timeout)
-        if not isinstance(answer, UnchangedAnswer):
+        if isinstance(answer, UnchangedAnswer):
+            self._kept.renew(key)
+        else:
             self._kept.keep(key, answer, size)
         return _whole(answer, kept)
 

@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 
 from shared.contracts.reads import PageAnswer, PageRead
 
-KEPT_SECONDS = 5.0
-"""How long a page stays after it was read: longer than a storm, since nothing else profits from it."""
+KEPT_SECONDS = 10.0
+"""How long a page stays after it was read, or found unchanged: for a storm, since nothing else profits from it."""
 
 KEPT_BYTES = 16 << 20
 """Most bytes of pages that stay, as JSON; as rows in memory they are a few times that."""
@@ -51,6 +51,11 @@ class KeptPages(Generic[PageT, AnswerT]):
             self._forget(next(iter(self._pages)))
         self._pages[page] = _Kept(answer, size, self._clock() + KEPT_SECONDS)
         self._size += size
+
+    def renew(self, page: PageT) -> None:
+        """Lets a page stay that was found unchanged."""
+        if (kept := self._pages.get(page)) is not None:
+            self.keep(page, kept.answer, kept.size)
 
     def _drop_old(self) -> None:
         now = self._clock()

@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pytest
@@ -23,7 +24,7 @@ from shared.contracts.commands import CreateMessage
 from shared.contracts.errors import Failure, RequestFailed
 from shared.contracts.identity import LOCAL_USER
 from shared.contracts.reads import MessagesPage, ReadRequest, RevisionAnswer, TurnsPage
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 ANSWER = RevisionAnswer(epoch="e", primary=True, revisions={"s": 7}, tasks={"s": "t"})
 
@@ -103,6 +104,34 @@ async def test_a_request_that_cannot_be_sent_ends_at_its_deadline(asking: Asking
 
     with pytest.raises(RequestFailed):
         await asking.inbox.ask(never, time.monotonic() + 0.05)
+
+
+async def test_a_cancellation_that_is_lost_keeps_nobody_waiting(asking: Asking) -> None:
+    """As redis-py can lose it: the time-out of a send ends nothing a second time."""
+
+    async def swallowing(_: str) -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    ask = asyncio.create_task(asking.inbox.ask(swallowing, time.monotonic() + 0.2))
+    done, _ = await asyncio.wait([ask], timeout=PATIENCE)
+    assert done
+    assert isinstance(ask.exception(), RequestFailed)
+
+
+async def test_a_reply_that_comes_while_its_send_fails_counts(asking: Asking) -> None:
+    sent = 0
+
+    async def failing(request_id: str) -> None:
+        nonlocal sent
+        sent += 1
+        await asking.writer.answer(asking.inbox.name, request_id, ANSWER)
+        await eventually(lambda: asking.client.xlen(asking.inbox.name), lambda length: length == 0)
+        raise ConnectionError
+
+    body = await asking.inbox.ask(failing, time.monotonic() + 30)
+    assert RevisionAnswer.model_validate_json(body) == ANSWER
+    assert sent == 1
 
 
 async def test_a_redis_that_comes_back_empty_and_behind(asking: Asking, redis_server: RedisServer) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import cast
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -16,6 +17,8 @@ from redis.asyncio import Redis
 from deploy.local.ports import Ports
 from deploy.local.postgres import PostgresServer
 from deploy.local.redis import RedisServer
+from services.reader import requests
+from services.reader.admission import cost_of
 from services.reader.answers import MIGRATE
 from services.reader.main import serve
 from services.revision.schema.migrate import migrate
@@ -24,7 +27,8 @@ from shared.broker.guarded import open_broker
 from shared.broker.replies import ReplyInbox, deadline_ms
 from shared.contracts import streams
 from shared.contracts.errors import RequestFailed
-from shared.contracts.reads import Answer, MessagesAnswer, MessagesPage, Read, ReadRequest, SessionList
+from shared.contracts.reads import Answer, MessagesAnswer, MessagesPage, Read, ReadRequest, RevisionCheck, SessionList
+from shared.contracts.replies import Refusal
 from shared.settings import Settings
 from tests.integration.reader.people import OWNER, PEOPLE, STRANGER
 
@@ -142,7 +146,7 @@ async def test_two_readers_share_the_work_and_leave_no_name_behind(
 
                 async def both_have_answered() -> bool:
                     answers = await asyncio.gather(*(asker.ask(PAGE) for _ in range(20)))
-                    epochs.update(answer.epoch for answer in answers)
+                    epochs.update(answer.epoch for answer in answers if isinstance(answer, MessagesAnswer))
                     return len(epochs) == 2
 
                 await until(both_have_answered)
@@ -207,6 +211,91 @@ async def test_a_request_that_waits_for_the_database_is_not_answered_late(
             await until(given_up)
         await asker.ask(PAGE)
         assert await asker.client.xlen(reply_to) == 0
+
+
+@asynccontextmanager
+async def standing_still(db: asyncpg.Connection) -> AsyncIterator[None]:
+    """Inside, every read waits."""
+    async with db.transaction():
+        await db.execute("LOCK TABLE conversation.epoch")
+        yield
+
+
+def page_for(request_id: str, reply_to: str) -> ReadRequest:
+    return ReadRequest(request_id=request_id, reply_to=reply_to, deadline=deadline_ms(PATIENCE), read=PAGE)
+
+
+async def replies_at(asker: Asker, reply_to: str) -> list[dict[bytes, bytes]]:
+    found = cast("list[tuple[bytes, dict[bytes, bytes]]]", await asker.client.xrange(reply_to))  # nothing is decoded
+    return [fields for _, fields in found]
+
+
+async def test_a_read_that_is_asked_for_again_while_it_is_in_hand_is_read_once(
+    db: asyncpg.Connection, database_url: str, redis_server: RedisServer
+) -> None:
+    async with serving(database_url, redis_server.url), Asker(redis_server.url).listening() as asker:
+        await asker.until_answered(PAGE)
+        reply_to = streams.replies("twice")
+        async with standing_still(db):
+            for request_id in ("one", "one", "two", "one"):
+                await asker.send(page_for(request_id, reply_to))
+            with pytest.raises(RequestFailed):
+                await asker.ask(PAGE, seconds=0.3)
+        await asker.ask(PAGE)
+        await asker.send(page_for("one", reply_to))
+
+        async def answered() -> bool:
+            return len(await replies_at(asker, reply_to)) == 3
+
+        await until(answered)
+        found = [each[b"i"] for each in await replies_at(asker, reply_to)]
+        assert sorted(found[:2]) == [b"one", b"two"]
+        assert found[2] == b"one", "what was answered is read again for whoever asks again"
+
+
+async def test_what_a_reader_has_no_room_for_is_refused_at_once(
+    db: asyncpg.Connection, database_url: str, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "WAITING", 3 * cost_of(PAGE))
+    monkeypatch.setattr(requests, "PAGES_AT_WORK", cost_of(PAGE))
+    async with serving(database_url, redis_server.url), Asker(redis_server.url).listening() as asker:
+        await asker.until_answered(PAGE)
+        storm, calm = streams.replies("storm"), streams.replies("calm")
+        async with standing_still(db):
+            for number in range(10):
+                await asker.send(page_for(str(number), storm))
+
+            async def refused() -> bool:
+                return len(await replies_at(asker, storm)) >= 6
+
+            await until(refused)
+            await asker.send(page_for("0", calm))
+            told = await replies_at(asker, storm)
+            assert {each[b"i"] for each in told} == {b"%d" % number for number in range(4, 10)}
+            for each in told:
+                failure = Refusal.model_validate_json(each[b"b"]).error
+                assert failure.code == "unavailable"
+                assert failure.details == {"retry_after": 1}
+
+        async def all_answered() -> bool:
+            return len(await replies_at(asker, storm)) == 10 and len(await replies_at(asker, calm)) == 1
+
+        await until(all_answered)
+        assert [each[b"o"] for each in (await replies_at(asker, storm))[6:]] == [b"1"] * 4
+        assert [each[b"o"] for each in await replies_at(asker, calm)] == [b"1"]
+
+
+async def test_checks_pass_by_a_storm_of_pages(
+    db: asyncpg.Connection, database_url: str, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "PAGES_AT_WORK", cost_of(PAGE))
+    async with serving(database_url, redis_server.url), Asker(redis_server.url).listening() as asker:
+        await asker.until_answered(PAGE)
+        async with db.transaction():
+            await db.execute("LOCK TABLE task_session_messages")
+            for number in range(100):
+                await asker.send(page_for(str(number), streams.replies("storm")))
+            await asker.ask(RevisionCheck(identity=OWNER, sessions=("s",)))
 
 
 async def test_an_entry_that_is_no_request_is_passed_over(

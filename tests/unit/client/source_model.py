@@ -310,8 +310,8 @@ class World:
         while self.reads:
             self.answer()
 
-    def fail(self, status: int, index: int = 0) -> None:
-        self.feed(PageFailed(self.reads.pop(index).effect.read, status))
+    def fail(self, status: int, index: int = 0, retry_after: float = 0.0) -> None:
+        self.feed(PageFailed(self.reads.pop(index).effect.read, status, retry_after))
 
     def page(
         self, effect: ReadMessages | ReadTurns, at: int, snapshot: Snapshot

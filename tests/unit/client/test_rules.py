@@ -320,7 +320,7 @@ class TestC2AppliedIsSetByAPage:
         world.deliver()
         world.answer(revision=1)
         assert world.state.applied is None
-        world.now += RETRY_AFTER
+        world.now += RETRY_AFTER * (1 + world.chance)
         world.feed_tick()
         assert world.effects[-1] == Resubscribe()
 
@@ -779,7 +779,7 @@ class TestC7SubscriptionsAndSpread:
         world.feed(SubscribeRefused("upstream_failure", retryable=True))
         world.feed(frame(5, 6, upsert("m2", 2)))
         assert (world.state.live, world.state.applied) == (False, 5)
-        world.now += RETRY_AFTER
+        world.now += RETRY_AFTER * (1 + world.chance)
         world.feed_tick()
         assert world.effects.count(Resubscribe()) == 2
 
@@ -990,13 +990,20 @@ class TestPagesThatDoNotCome:
         world.fail(404)
         assert world.state.closed is CloseReason.ENDED
 
-    @pytest.mark.parametrize("status", [0, 500, 502, 503])
-    def test_a_failure_is_tried_again_in_a_second(self, world: World, status: int) -> None:
+    @pytest.mark.parametrize("chance", [0.0, 0.5, 0.999])
+    @pytest.mark.parametrize(
+        ("status", "told", "least"), [(0, 0, 1), (500, 0, 1), (502, 1, 1), (503, 0.5, 1), (503, 7, 7)]
+    )
+    def test_a_failure_is_tried_again_when_it_is_worth_while_and_at_random(
+        self, world: World, status: int, told: float, least: float, chance: float
+    ) -> None:
         world.feed(frame(6, 7))
         world.open_scope()
         world.deliver()
-        world.fail(status)
-        assert world.state.phase == Waiting(world.now + RETRY_AFTER)
+        world.chance = chance
+        world.fail(status, retry_after=told)
+        assert least >= RETRY_AFTER
+        assert world.state.phase == Waiting(world.now + least * (1 + chance))
 
     def test_an_answer_to_an_earlier_cycle_is_not_used_in_the_next_one(self, world: World) -> None:
         world.feed(frame(6, 7))

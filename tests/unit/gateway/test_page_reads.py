@@ -315,6 +315,18 @@ class TestKept:
         clock.now += 0.1
         assert kept.find(page()) is None
 
+    def test_what_is_found_unchanged_stays(self) -> None:
+        clock = Clock()
+        kept: KeptPages[MessagesPage, MessagesAnswer] = KeptPages(clock)
+        kept.keep(page(), answer(1), 10)
+        kept.keep(page(limit=5), answer(2), 10)
+        clock.now += KEPT_SECONDS - 0.1
+        kept.renew(page())
+        kept.renew(page(limit=6))
+        clock.now += KEPT_SECONDS - 0.1
+        assert kept.find(page()) == answer(1)
+        assert kept.find(page(limit=5)) is None
+
     def test_the_last_answer_counts(self) -> None:
         kept: KeptPages[MessagesPage, MessagesAnswer] = KeptPages(Clock())
         kept.keep(page(), answer(1), 10)

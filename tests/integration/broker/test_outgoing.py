@@ -1,0 +1,123 @@
+"""Requests as a gateway writes them: on one connection, and none that nobody waits for any more."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import cast
+
+import pytest
+from pydantic import SecretStr
+from redis.asyncio import Redis
+
+from deploy.local.redis import RedisServer
+from services.gateway.source.outgoing import AT_ONCE, Outgoing
+from shared.broker.connection import BROKER_ERRORS, connect
+from shared.broker.guarded import open_broker
+from shared.contracts import streams
+from shared.contracts.identity import LOCAL_USER
+from shared.contracts.reads import ReadRequest, WorkspaceList
+from tests.support.waiting import eventually
+
+MANY = 10 * AT_ONCE
+
+
+def request(number: int) -> ReadRequest:
+    return ReadRequest(
+        request_id=f"request{number}", reply_to="nobody", deadline=1, read=WorkspaceList(identity=LOCAL_USER)
+    )
+
+
+@pytest.fixture
+async def watching(redis_server: RedisServer) -> AsyncIterator[Redis]:
+    client = connect(SecretStr(redis_server.url))
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+async def outgoing(redis_server: RedisServer) -> AsyncIterator[Outgoing]:
+    url = SecretStr(redis_server.url)
+    broker, client = open_broker(url), connect(url)
+    await broker.connect()
+    outgoing = Outgoing(broker, client)
+    yield outgoing
+    await outgoing.close()
+    await broker.stop()
+    await client.aclose()
+
+
+async def entries(watching: Redis) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    """What is in the stream, in order."""
+    return cast("list[tuple[bytes, dict[bytes, bytes]]]", await watching.xrange(streams.READS))  # as nothing is decoded
+
+
+async def names(watching: Redis) -> list[str]:
+    """The requests in the stream, in order."""
+    return [repr(fields).split('"request_id":"')[1].split('"')[0] for _, fields in await entries(watching)]
+
+
+async def test_a_storm_is_written_in_order_on_one_connection(outgoing: Outgoing, watching: Redis) -> None:
+    before = len(await watching.client_list())
+    written = await asyncio.gather(*(outgoing.publish(request(number), streams.READS) for number in range(MANY)))
+    assert len(await watching.client_list()) <= before + 1
+    assert await names(watching) == [f"request{number}" for number in range(MANY)]
+    assert written == [entry_id for entry_id, _ in await entries(watching)]
+
+
+async def test_what_was_given_up_before_its_turn_is_not_written(outgoing: Outgoing, watching: Redis) -> None:
+    asks = [asyncio.create_task(outgoing.publish(request(number), streams.READS)) for number in range(10)]
+    await asyncio.sleep(0)
+    for ask in asks[1:]:
+        ask.cancel()
+    await asyncio.wait(asks)
+    assert await names(watching) == ["request0"]
+
+
+async def test_an_asker_that_gives_up_leaves_the_connection_to_the_others(outgoing: Outgoing, watching: Redis) -> None:
+    for number in range(50):
+        gone = asyncio.create_task(outgoing.publish(request(number), streams.READS))
+        for _ in range(number % 7):
+            await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.wait([gone])
+        await outgoing.publish(request(1000 + number), streams.READS)
+    assert [name for name in await names(watching) if len(name) == len("request1000")] == [
+        f"request{1000 + number}" for number in range(50)
+    ]
+
+
+async def test_entries_are_taken_back(outgoing: Outgoing, watching: Redis) -> None:
+    first = await outgoing.publish(request(1), streams.READS)
+    await outgoing.publish(request(2), streams.READS)
+    await outgoing.remove(streams.READS, first)
+    assert await names(watching) == ["request2"]
+
+
+async def test_every_asker_is_told_that_redis_is_away_and_it_works_again_afterwards(
+    outgoing: Outgoing, watching: Redis, redis_server: RedisServer
+) -> None:
+    await outgoing.publish(request(1), streams.READS)
+    await asyncio.to_thread(redis_server.kill)
+    asks = (outgoing.publish(request(number), streams.READS) for number in range(MANY))
+    failed = await asyncio.gather(*asks, return_exceptions=True)
+    assert all(isinstance(each, BROKER_ERRORS) for each in failed)
+    await asyncio.to_thread(redis_server.start)
+
+    async def written() -> bool:
+        try:
+            await outgoing.publish(request(2), streams.READS)
+        except BROKER_ERRORS:
+            return False
+        return True
+
+    await eventually(written)
+
+
+async def test_one_request_that_redis_refuses_fails_alone(outgoing: Outgoing, watching: Redis) -> None:
+    await watching.set("no stream", "a string")
+    good, bad = await asyncio.gather(
+        outgoing.publish(request(1), streams.READS),
+        outgoing.publish(request(2), "no stream"),
+        return_exceptions=True,
+    )
+    assert isinstance(good, bytes)
+    assert isinstance(bad, BROKER_ERRORS)

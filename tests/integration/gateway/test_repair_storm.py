@@ -1,0 +1,147 @@
+"""Very many clients that lose their connection at once (G8), and who sees what they share."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from client.connection import Connection
+from client.follower import Follower
+from client.state import Live
+from services.reader import answers, pages
+from shared.contracts.reads import MessagesPage, TurnsPage
+from tests.integration.identity.people import People, Person
+from tests.support.stack import Stack
+from tests.support.waiting import eventually
+
+CLIENTS = 200
+ROWS = 20
+
+Counted = list[tuple[str, int]]
+"""Pages whose rows were read: the kind of page and the revision."""
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
+    """What the reader of the stack reads in this test. The readers' own function goes on doing its work."""
+    reads: Counted = []
+    original = pages.page_of
+
+    def noting(read: MessagesPage | TurnsPage, *others: object) -> object:
+        page = original(read, *others)  # type: ignore[arg-type] # passed on as they came
+        found: Sequence[dict[str, int]] = others[1]  # type: ignore[assignment] # rows of the statement
+        reads.append((read.kind, found[0]["revision"]))
+        return page
+
+    monkeypatch.setattr(answers, "page_of", noting)
+    return reads
+
+
+def messages(session: str) -> str:
+    return f"/api/v1/task-sessions/{session}/messages?limit={ROWS}&sort=desc"
+
+
+async def filled(stack: Stack, session: str, task: str = "t") -> None:
+    await stack.session(session, task)
+    for number in range(ROWS):
+        await stack.add(session, f"{session}-{number}", task_id=task)
+
+
+async def test_all_of_them_read_once_per_revision_and_are_current(shared_stack: Stack, counted: Counted) -> None:
+    await filled(shared_stack, "storm")
+    connections = [Connection(shared_stack.url) for _ in range(CLIENTS // 20)]
+    followers: list[Follower] = []
+
+    async def all_live(revision: int) -> None:
+        def current() -> bool:
+            return all(
+                isinstance(each.state.phase, Live)
+                and each.state.held is not None
+                and each.state.held.revision >= revision
+                for each in followers
+            )
+
+        await eventually(lambda: asyncio.sleep(0, current()))
+
+    async with asyncio.TaskGroup() as group:
+        for connection in connections:
+            group.create_task(connection.__aenter__())
+    try:
+        for connection in connections:
+            for _ in range(20):
+                follower = Follower(connection, "storm")
+                followers.append(follower)
+                await follower.__aenter__()
+        await all_live(await shared_stack.revision("storm"))
+        assert len(counted) == len(set(counted)), "no page was read twice at one revision"
+        counted.clear()
+        await shared_stack.stop("gateway")
+        await shared_stack.add("storm", "while they were away")
+        await shared_stack.start("gateway")
+        revision = await shared_stack.revision("storm")
+        await all_live(revision)
+        assert sorted(counted) == [("messages_page", revision), ("turns_page", revision)]
+    finally:
+        for follower in followers:
+            await follower.__aexit__(None, None, None)
+        for connection in connections:
+            await connection.__aexit__(None, None, None)
+
+
+async def test_a_commit_amid_a_storm_is_in_every_later_page(shared_stack: Stack) -> None:
+    """Whatever is shared, no answer is older than what had been committed before it was asked for."""
+    await filled(shared_stack, "amid")
+
+    async def reading(times: int) -> None:
+        for _ in range(times):
+            least = await shared_stack.revision("amid")
+            status, body = await shared_stack.call("GET", messages("amid"))
+            assert status == 200
+            assert int(str(body["revision"])) >= least
+
+    async def writing() -> None:
+        for number in range(50):
+            await shared_stack.add("amid", f"amid-new-{number}")
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(writing())
+        for _ in range(20):
+            group.create_task(reading(20))
+
+
+class TestAccess:
+    async def test_each_is_decided_however_many_share(self, accounts_stack: Stack, people: People) -> None:
+        owner, member, stranger = [await people.add() for _ in range(3)]
+        await self._room(accounts_stack, "shared", owner, member)
+
+        async def status(person: Person) -> tuple[str, int]:
+            found, body = await accounts_stack.call("GET", messages("shared-session"), headers=person.bearer)
+            assert ("messages" in body) == (found == 200)
+            return person.id, found
+
+        for _ in range(3):
+            asked = [status(person) for person in (owner, stranger, member) for _ in range(15)]
+            assert set(await asyncio.gather(*asked)) == {(owner.id, 200), (member.id, 200), (stranger.id, 404)}
+
+    async def test_a_page_that_was_just_read_is_not_shown_to_somebody_who_lost_access(
+        self, accounts_stack: Stack, people: People
+    ) -> None:
+        owner, member = [await people.add() for _ in range(2)]
+        await self._room(accounts_stack, "lost", owner, member)
+
+        async def ask(person: Person) -> int:
+            found, _ = await accounts_stack.call("GET", messages("lost-session"), headers=person.bearer)
+            return found
+
+        assert await asyncio.gather(*(ask(person) for person in (owner, member) * 10)) == [200] * 20
+        await accounts_stack.pool.execute("DELETE FROM workspace_members WHERE user_id = $1", member.id)
+        found = await asyncio.gather(*(ask(person) for person in (owner, member) * 10))
+        assert found == [200, 404] * 10
+
+    async def _room(self, stack: Stack, name: str, owner: Person, member: Person) -> None:
+        await stack.pool.execute("INSERT INTO workspaces (id, owner_id) VALUES ($1, $2)", name, owner.id)
+        await stack.pool.execute(
+            "INSERT INTO workspace_members (workspace_id, user_id) VALUES ($1, $2)", name, member.id
+        )
+        await stack.pool.execute("INSERT INTO tasks (id, workspace_id) VALUES ($1, $2)", f"{name}-task", name)
+        await filled(stack, f"{name}-session", f"{name}-task")
