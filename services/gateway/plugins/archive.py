@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 
-from services.gateway.plugins.checksums import CHECKSUMS, SIGNATURE, verify_checksums
-from services.gateway.plugins.manifest import LARGEST_MANIFEST, Manifest, ManifestInvalid, parse_manifest
+from services.gateway.plugins.checksums import CHECKSUMS, SIGNATURE, checksum_faults
+from services.gateway.plugins.manifest import LARGEST_MANIFEST, Manifest, ManifestInvalid, read_manifest
 from services.gateway.plugins.paths import Spellings, path_problem
-from services.gateway.plugins.refusals import PackageRefused
+from services.gateway.plugins.refusals import Fault, PackageRefused
 from services.gateway.plugins.tar_stream import TarStream
 
 __all__ = [
@@ -33,6 +33,9 @@ MANIFEST = "manifest.yaml"
 
 LARGEST_ARCHIVE = 100 * 1024 * 1024
 """Bytes, compressed."""
+
+MOST_NAMES = 20_000
+"""Files and folders, those included that only paths name."""
 
 _OPERATING_SYSTEMS = {"win32": "windows"}
 _PROCESSORS = {"x86_64": "amd64", "aarch64": "arm64", "i386": "386", "i686": "386"}
@@ -60,22 +63,25 @@ class Package:
     """What an archive holds. `hash` is the SHA-256 of the archive itself, in hex, and names it in every cache.
 
     `signed`: whether a signature was verified. This host has no key to verify one with, so none ever is.
+    `notes`: a sentence for everything in the manifest that is probably not what its author meant.
     """
 
     manifest: Manifest
     hash: str
     signed: bool
     files: tuple[PackageFile, ...]
+    notes: tuple[str, ...] = ()
 
 
-def inspect(archive: Path, host: str = HOST_PLATFORM) -> Package:
-    """What the archive holds, for a host of that platform. Raises `PackageRefused`."""
+def inspect(archive: Path, host: str | None = HOST_PLATFORM) -> Package:
+    """What the archive holds, for a host of that platform, or, with `None`, of whichever. Raises `PackageRefused`."""
     with archive.open("rb") as file:
         return _read(file, host, None)
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Puts the files into `folder`, which must not exist: all of them, or nothing. Raises `PackageRefused`.
+    """Puts the files into `folder`, which must not exist: all of them, or nothing. Raises `PackageRefused`. For which
+    platform the package is does not matter.
 
     The archive is verified while it is unpacked, so it need not be the one that was inspected. Executables that the
     manifest names have mode 0755, other files 0644.
@@ -87,7 +93,7 @@ def unpack(archive: Path, folder: Path) -> None:
     temporary = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=folder.parent))
     try:
         with archive.open("rb") as file:
-            package = _read(file, HOST_PLATFORM, temporary)
+            package = _read(file, None, temporary)
         _set_modes(temporary, package.manifest)
         temporary.rename(folder)
     except OSError as error:
@@ -98,7 +104,7 @@ def unpack(archive: Path, folder: Path) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _read(file: BufferedReader, host: str, target: Path | None) -> Package:
+def _read(file: BufferedReader, host: str | None, target: Path | None) -> Package:
     """Reads everything once, and verifies it; files go into `target` on the way, if there is one."""
     if file.seek(0, 2) > LARGEST_ARCHIVE:
         raise PackageRefused("too_large", f"the archive is larger than {LARGEST_ARCHIVE:,} bytes")
@@ -107,7 +113,8 @@ def _read(file: BufferedReader, host: str, target: Path | None) -> Package:
     file.seek(0)
     contents = _Contents(target)
     contents.take(TarStream(file))
-    return Package(contents.verified(host), digest, signed=False, files=tuple(contents.files.values()))
+    manifest, notes = contents.verified(host)
+    return Package(manifest, digest, signed=False, files=tuple(contents.files.values()), notes=notes)
 
 
 class _Contents:
@@ -127,24 +134,28 @@ class _Contents:
                 raise PackageRefused("path_traversal", f"the path {entry.path!r} {problem}")
             if problem := self._spellings.clash(entry.path, folder=entry.folder):
                 raise PackageRefused("path_traversal", problem)
+            if len(self._spellings) > MOST_NAMES:
+                raise PackageRefused("too_large", f"the package has more than {MOST_NAMES:,} files and folders")
             if not entry.folder:
                 self._file(entry.path, entry.size, stream.chunks())
 
-    def verified(self, host: str) -> Manifest:
-        """The manifest, once it and every file are what they should be."""
+    def verified(self, host: str | None) -> tuple[Manifest, tuple[str, ...]]:
+        """The manifest and the notes on it, once it and every file are what they should be."""
         if CHECKSUMS not in self._kept:
             raise PackageRefused("missing_checksums", f"the package has no {CHECKSUMS}")
         sums = {path: file.sha256 for path, file in self.files.items() if path not in {CHECKSUMS, SIGNATURE}}
-        verify_checksums(self._kept[CHECKSUMS], sums)
-        if MANIFEST not in self._kept:
-            raise PackageRefused("manifest_invalid", f"the package has no {MANIFEST} at its root")
+        faults = list(checksum_faults(self._kept[CHECKSUMS], sums))
         try:
-            manifest = parse_manifest(self._kept[MANIFEST])
+            manifest, notes = read_manifest(self._kept[MANIFEST])
+        except KeyError:
+            faults.append(("manifest_invalid", f"the package has no {MANIFEST} at its root"))
         except ManifestInvalid as error:
-            raise PackageRefused("manifest_invalid", *error.problems) from None
-        self._expect_assets(manifest)
-        self._expect_executable(manifest, host)
-        return manifest
+            faults += (("manifest_invalid", problem) for problem in error.problems)
+        else:
+            faults += (*self._missing_assets(manifest), *self._missing_executable(manifest, host))
+            if not faults:
+                return manifest, notes
+        raise PackageRefused(faults[0][0], *(problem for _, problem in faults))
 
     def _file(self, path: str, size: int, chunks: Iterator[bytes]) -> None:
         keep = path in {MANIFEST, CHECKSUMS}
@@ -169,23 +180,18 @@ class _Contents:
         place.parent.mkdir(parents=True, exist_ok=True)
         return place
 
-    def _expect_assets(self, manifest: Manifest) -> None:
+    def _missing_assets(self, manifest: Manifest) -> Iterator[Fault]:
         declared = {"ui.bundle": [manifest.ui.bundle] if manifest.ui.bundle else [], "ui.styles": manifest.ui.styles}
-        missing = [
-            f"{field} names {path}, which is not in the package"
-            for field, paths in declared.items()
-            for path in paths
-            if path.removeprefix("/") not in self.files
-        ]
-        if missing:
-            raise PackageRefused("manifest_invalid", *missing)
+        for field, paths in declared.items():
+            for path in paths:
+                if path.removeprefix("/") not in self.files:
+                    yield "manifest_invalid", f"{field} names {path}, which is not in the package"
 
-    def _expect_executable(self, manifest: Manifest, host: str) -> None:
-        if manifest.runtime is None:
+    def _missing_executable(self, manifest: Manifest, host: str | None) -> Iterator[Fault]:
+        if manifest.runtime is None or host is None:
             return
-        path = manifest.runtime.executables.get(host)
-        if path is None or path not in self.files:
-            raise PackageRefused("platform_not_supported", f"the package has no executable for the platform {host}")
+        if manifest.runtime.executables.get(host) not in self.files:
+            yield "platform_not_supported", f"the package has no executable for the platform {host}"
 
 
 def _set_modes(folder: Path, manifest: Manifest) -> None:

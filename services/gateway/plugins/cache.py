@@ -114,7 +114,7 @@ class Cache:
 
 def _settle(package_hash: str, work: Path, entry: Path) -> None:
     """Unpacks the fetched package, and puts it in the place of whatever damaged entry is there."""
-    package = inspect(work / "package")
+    package = inspect(work / "package", None)
     if package.hash != package_hash:
         raise PackageDamaged("the stored package is not the one that was installed")
     fresh = work / "fresh"

@@ -1,9 +1,9 @@
 """`checksums.txt`: a line for every other file of a package, as `sha256sum` writes it."""
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 
-from services.gateway.plugins.refusals import PackageRefused, RefusalKind
+from services.gateway.plugins.refusals import Fault, PackageRefused, RefusalKind
 
 CHECKSUMS = "checksums.txt"
 SIGNATURE = "checksums.txt.sig"
@@ -18,20 +18,20 @@ def checksum_text(sums: Mapping[str, str]) -> bytes:
     return "".join(f"{digest}  {path}\n" for path, digest in sorted(sums.items())).encode()
 
 
-def verify_checksums(listing: bytes, found: Mapping[str, str]) -> None:
-    """Compares the list with the sums of the files that are there. Raises `PackageRefused`."""
+def checksum_faults(listing: bytes, found: Mapping[str, str]) -> Iterator[Fault]:
+    """Where the list and the sums of the files that are there differ. Raises `PackageRefused` for what is no list."""
     listed = _parse(listing)
-    _refuse_any("unlisted_file", f"not listed in {CHECKSUMS}", found.keys() - listed.keys())
-    _refuse_any("checksum_mismatch", f"listed in {CHECKSUMS}, but not in the package", listed.keys() - found.keys())
-    changed = {path for path, digest in listed.items() if found[path] != digest}
-    _refuse_any("checksum_mismatch", f"not what {CHECKSUMS} says", changed)
+    changed = {path for path in listed.keys() & found.keys() if found[path] != listed[path]}
+    yield from _any("unlisted_file", f"not listed in {CHECKSUMS}", found.keys() - listed.keys())
+    yield from _any("checksum_mismatch", f"listed in {CHECKSUMS}, but not in the package", listed.keys() - found.keys())
+    yield from _any("checksum_mismatch", f"not what {CHECKSUMS} says", changed)
 
 
-def _refuse_any(kind: RefusalKind, problem: str, paths: Set[str]) -> None:
+def _any(kind: RefusalKind, problem: str, paths: Set[str]) -> Iterator[Fault]:
     if paths:
         named = ", ".join(map(repr, sorted(paths)[:_MOST_NAMED]))
         more = f" and {len(paths) - _MOST_NAMED:,} more" if len(paths) > _MOST_NAMED else ""
-        raise PackageRefused(kind, f"{problem}: {named}{more}")
+        yield kind, f"{problem}: {named}{more}"
 
 
 def _parse(listing: bytes) -> dict[str, str]:

@@ -3,10 +3,11 @@
 from pydantic import ValidationError
 
 from services.gateway.plugins.declarations import Manifest
+from services.gateway.plugins.notes import notes
 from services.gateway.plugins.plain_yaml import NotPlain, read_yaml
 from services.gateway.plugins.rules import violations
 
-__all__ = ["LARGEST_MANIFEST", "Manifest", "ManifestInvalid", "parse_manifest"]
+__all__ = ["LARGEST_MANIFEST", "Manifest", "ManifestInvalid", "parse_manifest", "read_manifest"]
 
 LARGEST_MANIFEST = 1024 * 1024
 """Bytes."""
@@ -19,6 +20,7 @@ _EXPECTED = {
     "dict_type": "must be a mapping",
     "model_type": "must be a mapping",
 }
+_UNUSABLE = "holds what cannot be used there"
 
 
 class ManifestInvalid(Exception):
@@ -30,9 +32,15 @@ class ManifestInvalid(Exception):
 
 
 def parse_manifest(data: bytes) -> Manifest:
-    """The manifest. Raises `ManifestInvalid` with every problem: of a document that is not YAML the first, of one whose
-    fields have the wrong type all of those, and else every broken rule. Keys that this host does not know are ignored:
-    they may belong to a newer one.
+    """The manifest. Raises `ManifestInvalid`, as `read_manifest` does."""
+    manifest, _ = read_manifest(data)
+    return manifest
+
+
+def read_manifest(data: bytes) -> tuple[Manifest, tuple[str, ...]]:
+    """The manifest, and a sentence for everything in it that nothing here reads. Raises `ManifestInvalid` with every
+    problem: of a document that is not YAML the first, of one whose fields have the wrong type all of those, and else
+    every broken rule. Keys that this host does not know are only noted: they may belong to a newer one.
     """
     if len(data) > LARGEST_MANIFEST:
         raise ManifestInvalid((f"the manifest is larger than {LARGEST_MANIFEST:,} bytes",))
@@ -48,11 +56,11 @@ def parse_manifest(data: bytes) -> Manifest:
         raise ManifestInvalid(_misfits(error)) from None
     if problems := violations(manifest):
         raise ManifestInvalid(problems)
-    return manifest
+    return manifest, notes(content, manifest)
 
 
 def _misfits(error: ValidationError) -> tuple[str, ...]:
     return tuple(
-        f"{'.'.join(map(str, each['loc']))} {_EXPECTED.get(each['type'], each['msg'])}"
+        f"{'.'.join(map(str, each['loc']))} {_EXPECTED.get(each['type'], _UNUSABLE)}"
         for each in error.errors(include_input=False, include_context=False)
     )

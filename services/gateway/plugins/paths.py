@@ -10,6 +10,9 @@ LONGEST_PATH = 512
 LONGEST_PART = 200
 """Bytes of one part of a path: what every file system takes."""
 
+MOST_PARTS = 16
+"""Folders within each other, and the file: every one of them costs an entry on the disk."""
+
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 # What is refused would leave the package's folder, or mean another file on some system: Windows takes a backslash for
@@ -30,6 +33,7 @@ _RULES: tuple[tuple[Callable[[str], bool], str], ...] = (
         lambda path: len(path.encode()) > LONGEST_PATH or len(max(path.encode().split(b"/"), key=len)) > LONGEST_PART,
         f"must not be longer than {LONGEST_PATH} bytes, and no name in it longer than {LONGEST_PART}",
     ),
+    (lambda path: path.count("/") >= MOST_PARTS, f"must not have more than {MOST_PARTS} parts"),
 )
 
 
@@ -45,6 +49,10 @@ class Spellings:
         self._files: set[str] = set()
         self._folders: set[str] = set()
         self._spellings: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        """How many files and folders there are."""
+        return len(self._spellings)
 
     def clash(self, path: str, *, folder: bool = False) -> str | None:
         """Takes in one more path. Says why it cannot stand beside the earlier ones, or `None`."""

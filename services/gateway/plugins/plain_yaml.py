@@ -61,6 +61,9 @@ def read_yaml(data: bytes) -> Any:
         raise NotPlain(f"{said}{place}") from None
     except yaml.reader.ReaderError as error:
         raise NotPlain(f"{error.reason} (position {error.position})") from None
+    except (ValueError, ArithmeticError, LookupError) as error:
+        # PyYAML's own: an escape beyond Unicode, a directive with a number of thousands of digits.
+        raise NotPlain(f"an escape or a directive is out of range ({type(error).__name__})") from None
 
 
 def plain(content: Any) -> Any:

@@ -16,9 +16,13 @@ RefusalKind = Literal[
 """All but `version_exists` are faults of the package."""
 
 
+Fault = tuple[RefusalKind, str]
+"""A reason, and the sentence for the person who offered the package."""
+
+
 class PackageRefused(Exception):
-    """The archive is no package that can be used. `problems`: a sentence for every reason of this kind, for the person
-    who offered it; `message`: all of them.
+    """The archive is no package that can be used. `problems`: a sentence for every reason; `kind`: that of the first;
+    `message`: all of them.
     """
 
     def __init__(self, kind: RefusalKind, *problems: str) -> None:

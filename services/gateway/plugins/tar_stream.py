@@ -4,12 +4,12 @@
 anybody can look at them, and takes a damaged header for the end.
 """
 
-import gzip
+import io
 import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from services.gateway.plugins.refusals import PackageRefused
 
@@ -19,11 +19,15 @@ LARGEST_CONTENT = 200 * 1024 * 1024
 MOST_HEADERS = 10_000
 """Of files, folders and extensions."""
 
+MOST_MEMBERS = 4096
+"""Gzip streams behind each other: as many as the largest package has when it is compressed in blocks of 64 KiB."""
+
 _LARGEST_STREAM = LARGEST_CONTENT + 16 * 1024 * 1024
 """Bytes with headers and padding."""
 
 _LARGEST_EXTENSION = 64 * 1024
 _BLOCK = 512
+_GZIP = 16 + zlib.MAX_WBITS
 _CHUNK = 64 * 1024
 _ZERO_BLOCK = bytes(_BLOCK)
 _OCTAL = re.compile(rb"[0-7]+")
@@ -48,7 +52,7 @@ class TarStream:
     """The entries of a gzipped tar. The content of an entry is read, as far as it is wanted, before the next entry."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._gzip = gzip.GzipFile(fileobj=file, mode="rb")
+        self._content = io.BufferedReader(_Inflated(file), _CHUNK)
         self._read_so_far = 0
         self._left = 0
         self._padding = 0
@@ -116,13 +120,58 @@ class TarStream:
 
     def _read(self, size: int) -> bytes:
         try:
-            content = self._gzip.read(size)
-        except (EOFError, zlib.error, gzip.BadGzipFile):
+            content = self._content.read(size)
+        except (EOFError, zlib.error):
             raise _malformed("the archive is no complete gzip file") from None
         self._read_so_far += len(content)
         if self._read_so_far > _LARGEST_STREAM:
             raise _too_large()
         return content
+
+
+class _Inflated(io.RawIOBase):
+    """What a gzip file holds. The library's own reader takes any number of empty members."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._pending = b""
+        self._members = 0
+        # Any: the type of a decompressor has no public name.
+        self._member: Any = None
+
+    def readable(self) -> bool:
+        """It is, and nothing else."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fills at most the buffer; 0 at the end. Raises EOFError, zlib.error, PackageRefused."""
+        while self._member is not None or self._begins():
+            given = self._pending or self._file.read(_CHUNK)
+            content: bytes = self._member.decompress(given, len(buffer))
+            if not (given or content or self._member.eof):
+                raise EOFError
+            self._pending = self._member.unconsumed_tail
+            if self._member.eof:
+                self._pending, self._member = self._member.unused_data, None
+            if content:
+                buffer[: len(content)] = content
+                return len(content)
+        return 0
+
+    def _begins(self) -> bool:
+        """Whether another member follows. Zeros behind one are padding."""
+        if self._members:
+            self._pending = self._pending.lstrip(b"\x00")
+            while not self._pending:
+                chunk = self._file.read(_CHUNK)
+                if not chunk:
+                    return False
+                self._pending = chunk.lstrip(b"\x00")
+        self._members += 1
+        if self._members > MOST_MEMBERS:
+            raise PackageRefused("too_large", f"the archive is made of more than {MOST_MEMBERS:,} gzip streams")
+        self._member = zlib.decompressobj(_GZIP)
+        return True
 
 
 def _header(block: bytes) -> tuple[bytes, str, int]:

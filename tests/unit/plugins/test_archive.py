@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from services.gateway.plugins.archive import HOST_PLATFORM, LARGEST_ARCHIVE, PackageRefused, inspect, unpack
-from services.gateway.plugins.tar_stream import LARGEST_CONTENT, MOST_HEADERS
+from services.gateway.plugins.paths import MOST_PARTS
+from services.gateway.plugins.tar_stream import LARGEST_CONTENT, MOST_HEADERS, MOST_MEMBERS
 from tests.unit.plugins.making import BROWSER_ONLY, changed, member, package_files, packed, sealed, sums, tar, text
 
 MANAGED = {
@@ -23,7 +24,7 @@ GOOD = sealed(package_files())
 def refusal(archive: Path) -> PackageRefused:
     """Why it is refused: by looking and by unpacking alike, and nothing is left of it."""
     with pytest.raises(PackageRefused) as looked:
-        inspect(archive)
+        inspect(archive, None)
     folder = archive.parent / "cache" / "unpacked"
     with pytest.raises(PackageRefused) as unpacked:
         unpack(archive, folder)
@@ -83,7 +84,7 @@ def test_modes_owners_and_times_of_the_archive_count_for_nothing(tmp_path: Path)
 
 @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 def test_every_form_of_tar_is_read(tmp_path: Path, form: int) -> None:
-    long = "/".join(["deep"] * 30) + "/é.js" if form != tarfile.USTAR_FORMAT else "a/" * 60 + "b.js"
+    long = "/".join(["deep" * 3] * 15) + "/é.js" if form != tarfile.USTAR_FORMAT else "abcdefgh/" * 15 + "b.js"
     files = sealed(package_files(**{long: b"x" * 100_000, "empty": b""}))
     unpack(packed(tmp_path / "p.tar.gz", files, form=form), tmp_path / "out")
     assert on_disk(tmp_path / "out") == files
@@ -175,12 +176,6 @@ def without(path: str) -> dict[str, bytes]:
             "manifest_invalid",
             "ui.styles names /ui/x.css, which is not in the package",
         ),
-        (sealed(package_files(MANAGED)), "platform_not_supported", f"no executable for the platform {HOST_PLATFORM}"),
-        (
-            sealed(package_files(changed(MANAGED, "runtime.executables", {"plan9-mips": "p"}), p=b"")),
-            "platform_not_supported",
-            "no executable for the platform",
-        ),
         (sealed(package_files(**{"manifest.yaml": b"#" * (1024 * 1024 + 1)})), "too_large", "manifest.yaml is larger"),
         ({**GOOD, "checksums.txt": b"\n" * (1024 * 1024 + 1)}, "too_large", "checksums.txt is larger than 1,048,576"),
     ],
@@ -196,11 +191,71 @@ def test_every_problem_of_a_manifest_is_told(tmp_path: Path) -> None:
     assert len(refused.problems) == 3
 
 
-def test_the_platform_is_the_host_s(tmp_path: Path) -> None:
-    files = sealed(package_files(MANAGED, **{"server/x": b""}))
+@pytest.mark.parametrize("executables", [{HOST_PLATFORM: "server/plugin", "x": "server/x"}, {"x": "server/x"}])
+def test_the_platform_is_the_host_s(tmp_path: Path, executables: dict[str, str]) -> None:
+    files = sealed(package_files(changed(MANAGED, "runtime.executables", executables), **{"server/x": b""}))
     archive = packed(tmp_path / "p.tar.gz", files)
     assert inspect(archive, "x").manifest.id == "notes"
-    assert refusal(archive).kind == "platform_not_supported"
+    with pytest.raises(PackageRefused, match=f"no executable for the platform {HOST_PLATFORM}") as refused:
+        inspect(archive)
+    assert refused.value.kind == "platform_not_supported"
+
+
+def test_a_package_for_another_platform_is_unpacked_all_the_same(tmp_path: Path) -> None:
+    files = sealed(package_files(changed(MANAGED, "runtime.executables", {"x": "server/x"}), **{"server/x": b""}))
+    unpack(packed(tmp_path / "p.tar.gz", files), tmp_path / "out")
+    assert on_disk(tmp_path / "out") == files
+
+
+def test_everything_that_does_not_agree_is_told_at_once(tmp_path: Path) -> None:
+    declared = changed(BROWSER_ONLY, "ui.styles", ["/ui/none.css"])
+    files = sealed(package_files(declared, gone=b"", changed=b"")) | {"changed": b"1", "extra": b""}
+    del files["gone"]
+    refused = refusal(packed(tmp_path / "p.tar.gz", files))
+    assert refused.kind == "unlisted_file"
+    assert refused.problems == (
+        "not listed in checksums.txt: 'extra'",
+        "listed in checksums.txt, but not in the package: 'gone'",
+        "not what checksums.txt says: 'changed'",
+        "ui.styles names /ui/none.css, which is not in the package",
+    )
+
+
+def test_what_is_probably_not_meant_is_noted(tmp_path: Path) -> None:
+    archive = packed(tmp_path / "p.tar.gz", sealed(package_files({**BROWSER_ONLY, "colour": "red"})))
+    assert inspect(archive).notes == ('the key "colour" is unknown here and counts for nothing',)
+
+
+def test_a_gzip_of_several_streams_is_read(tmp_path: Path) -> None:
+    content = tar(*(member(name, data) for name, data in GOOD.items()))
+    archive = tmp_path / "p.tar.gz"
+    archive.write_bytes(
+        b"".join(gzip.compress(content[at : at + 700]) for at in range(0, len(content), 700)) + bytes(9)
+    )
+    unpack(archive, tmp_path / "out")
+    assert on_disk(tmp_path / "out") == GOOD
+
+
+def test_more_gzip_streams_than_any_package_needs_are_refused(tmp_path: Path) -> None:
+    archive = packed(tmp_path / "p.tar.gz", GOOD)
+    archive.write_bytes(archive.read_bytes() + gzip.compress(b"") * MOST_MEMBERS)
+    refused = refusal(archive)
+    assert (refused.kind, refused.message) == ("too_large", "the archive is made of more than 4,096 gzip streams")
+
+
+def test_more_folders_than_any_plugin_has_are_refused(tmp_path: Path) -> None:
+    deep = "/".join("abcdefghijklmn")
+    files = {f"{number}/{deep}": b"" for number in range(1500)}
+    refused = refusal(packed(tmp_path / "p.tar.gz", {**GOOD, **files}))
+    assert (refused.kind, refused.message) == ("too_large", "the package has more than 20,000 files and folders")
+
+
+def test_a_path_of_more_parts_than_any_plugin_has_is_refused(tmp_path: Path) -> None:
+    deepest = "/".join("a" * MOST_PARTS)
+    unpack(packed(tmp_path / "p.tar.gz", sealed(package_files(**{deepest: b""}))), tmp_path / "out")
+    refused = refusal(packed(tmp_path / "q.tar.gz", {**GOOD, f"{deepest}/a": b""}))
+    assert refused.kind == "path_traversal"
+    assert "must not have more than 16 parts" in refused.message
 
 
 def test_many_files_that_nobody_listed_are_counted(tmp_path: Path) -> None:

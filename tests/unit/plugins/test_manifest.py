@@ -3,11 +3,15 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from services.gateway.plugins.manifest import ManifestInvalid, parse_manifest
+from services.gateway.plugins.manifest import ManifestInvalid, parse_manifest, read_manifest
+from services.gateway.plugins.notes import MOST_NOTES
 from tests.unit.plugins.making import BROWSER_ONLY, FULL, changed, text
 
 MIB = 1024 * 1024
+READ = changed(FULL, "capabilities.api_read", ["messages", "tasks"])
 TOOL = FULL["agent_tools"][0]
 BINDING = FULL["ui"]["keybindings"][0]
 
@@ -70,6 +74,7 @@ def test_what_the_rules_allow(path: str, value: Any) -> None:
         ("id", "a/b", 'invalid plugin id "a/b": must match'),
         ("id", "notes\n", 'invalid plugin id "notes\\n": must match'),
         ("id", "notes.config", 'invalid plugin id "notes.config": must not end in ".config"'),
+        ("id", "install", 'invalid plugin id "install": an address of the host has this name'),
         ("id", "x" * 129, "must not be longer than 128 characters"),
         ("api_version", 0, "unsupported api_version 0: only 1 and 2 are supported"),
         ("api_version", 3, "unsupported api_version 3"),
@@ -101,7 +106,7 @@ def test_what_the_rules_allow(path: str, value: Any) -> None:
         ("endpoints.health", "/h", "endpoints.health must be empty for a runtime-managed plugin"),
         ("endpoints.events", "/e", "endpoints.events must be empty for a runtime-managed plugin"),
         ("endpoints.webhooks", "/w", "endpoints.webhooks must be empty for a runtime-managed plugin"),
-        ("ui.pages.0.surface", "attic", 'unknown ui surface "attic" for page "main"'),
+        ("ui.pages.0.surface", "attic", 'page "main": expected one of settings, task-panel, main-nav'),
         ("ui.bundle", "ui/bundle.js", 'ui.bundle "ui/bundle.js" must be a root-relative path (start with "/")'),
         ("ui.bundle", "/../x.js", 'ui.bundle "/../x.js": the path below the root must be a clean relative path'),
         ("ui.bundle", "//x.js", "the path below the root must be relative"),
@@ -309,3 +314,76 @@ def test_a_manifest_comes_back_from_json_as_it_was() -> None:
     manifest = parse_manifest(text(FULL))
     assert type(manifest).model_validate_json(manifest.model_dump_json()) == manifest
     assert parse_manifest(manifest.model_dump_json().encode()) == manifest
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        b'a: "\\UFFFFFFFF"',
+        b'a: "\\U00110000"',
+        b"%YAML 1." + b"9" * 5000 + b"\n---\na: 1",
+        b"%YAML " + b"9" * 5000 + b".1\n---\na: 1",
+        b"%TAG ! !\n%TAG ! !\n---\na: 1",
+        b'a: "\\x',
+        b"a: 'b",
+        b"\xff\xfe\x00",
+        b"[" * 100_000,
+        b"? " * 100_000,
+        b"- " * 100_000,
+    ],
+)
+def test_no_document_makes_the_reader_fail(document: bytes) -> None:
+    assert problems(document)[0].startswith("the manifest cannot be read: ")
+
+
+@given(st.text(alphabet=st.sampled_from("ab:-?#&*!%|>'\"\\xUu0F[]{},~@` \t\n\r9.")), st.binary(max_size=40))
+def test_a_document_is_read_or_refused(text: str, noise: bytes) -> None:
+    for document in (text.encode(), b"id: " + text.encode(), noise, b'"' + text.encode()):
+        with pytest.raises(ManifestInvalid):
+            parse_manifest(document)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "note"),
+    [
+        ("colour", "red", 'the key "colour" is unknown here and counts for nothing'),
+        ("capabilites", {}, 'the key "capabilites" is unknown here and counts for nothing; did you mean capabilities?'),
+        ("ui.bundel", "x", 'the key "ui.bundel" is unknown here and counts for nothing; did you mean bundle?'),
+        ("webhooks.1.acces", "x", 'the key "webhooks.acces" is unknown here and counts for nothing; did you mean acc'),
+        ("actions.0.resource_scop", "x", "did you mean resource_scope?"),
+        ("agent_tools.0.annotations.read_only", True, "did you mean read_only_hint?"),
+        ("runtime.kind", "x", 'the key "runtime.kind" is unknown here'),
+        ("capabilities.api_read", ["mesages"], '"mesages" is nothing that plugins can read; did you mean messages?'),
+        ("capabilities.api_read", ["anything"], 'api_read "anything" is nothing that plugins can read'),
+        ("x" * 1000, 1, "is unknown here and counts for nothing"),
+    ],
+)  # fmt: skip
+def test_what_nothing_reads_is_noted(path: str, value: Any, note: str) -> None:
+    _, noted = read_manifest(text(changed(READ, path, value)))
+    assert len(noted) == 1
+    assert note in noted[0]
+    assert len(noted[0]) < 300
+
+
+def test_a_manifest_that_is_read_whole_has_no_notes_and_one_that_is_not_has_few() -> None:
+    _, noted = read_manifest(text(READ))
+    assert noted == ()
+    _, noted = read_manifest(text({**READ, **{f"key-{number}": 1 for number in range(MOST_NOTES + 5)}}))
+    assert (len(noted), noted[-1]) == (MOST_NOTES + 1, "and 5 more of these")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        ("id", 5, "id must be text"),
+        ("api_version", 1.5, "api_version must be a whole number"),
+        ("capabilities", "all", "capabilities must be a mapping"),
+        ("capabilities.state", "yes", "capabilities.state must be true or false"),
+        ("categories", {"a": 1}, "categories must be a list"),
+        ("runtime.executables", [1], "runtime.executables must be a mapping"),
+        ("config_schema", [1], "config_schema must be a mapping"),
+    ],
+)
+def test_wrong_types_are_told_in_sentences_of_this_host(path: str, value: Any, says: str) -> None:
+    manifest = changed(FULL, path, [5] if path == "id" else value)
+    assert problems(text(manifest)) == (says,)

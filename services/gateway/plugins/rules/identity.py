@@ -14,6 +14,9 @@ CATEGORIES = ("connector", "automation", "tools", "analytics")
 LONGEST_NAME = 128
 """Characters of an id or a version: they become names of files and parts of addresses."""
 
+RESERVED_IDS = frozenset({"install"})
+"""Names that stand in addresses where ids do: `/api/plugins/install`."""
+
 CONVERSATION_FLOOR: Release = (0, 91, 1)
 """The first release that lets plugins read messages, and that knows actions for administrators."""
 
@@ -52,6 +55,8 @@ def _id(name: str) -> Iterator[str]:
         yield f"invalid plugin id {shown(name)}: must match ^{ID.pattern}$"
     if name.endswith(".config"):
         yield f'invalid plugin id {shown(name)}: must not end in ".config"'
+    if name in RESERVED_IDS:
+        yield f"invalid plugin id {shown(name)}: an address of the host has this name"
     if len(name) > LONGEST_NAME:
         yield f"invalid plugin id {shown(name)}: must not be longer than {LONGEST_NAME} characters"
 

@@ -10,6 +10,7 @@ from services.gateway.plugins.rules.terms import repeated, shown
 
 SURFACES = ("settings", "task-panel", "main-nav")
 
+_SURFACES = ", ".join(SURFACES)
 _SLUG = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
 
 
@@ -18,7 +19,7 @@ def interface(manifest: Manifest) -> Iterator[str]:
     ui = manifest.ui
     for page in ui.pages:
         if page.surface not in SURFACES:
-            yield f"unknown ui surface {shown(page.surface)} for page {shown(page.key)}"
+            yield f"unknown ui surface {shown(page.surface)} for page {shown(page.key)}: expected one of {_SURFACES}"
     if ui.bundle:
         yield from _asset("ui.bundle", ui.bundle)
     for style in ui.styles:
