@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from shared.origins import host_names, host_refusal
+from shared.serving import Runner
 from shared.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ async def serve_health(settings: Settings, readiness: Readiness) -> web.AppRunne
 
     application = web.Application()
     application.add_routes([web.get("/health", health), web.get("/ready", ready)])
-    runner = web.AppRunner(application, access_log=None)
+    runner = Runner(application, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, settings.metrics_host, settings.metrics_port).start()
     return runner

@@ -10,6 +10,7 @@ from types import TracebackType
 
 import orjson
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web import RequestPayloadError
 
 from shared.settings import Settings
 from shared.times import format_time
@@ -76,7 +77,7 @@ class _Malformed(logging.Filter):
         self._told_at = float("-inf")
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if not record.exc_info or not isinstance(record.exc_info[1], HttpProcessingError):
+        if not record.exc_info or not isinstance(record.exc_info[1], HttpProcessingError | RequestPayloadError):
             return True
         if time.monotonic() - self._told_at < MALFORMED_SECONDS:
             return False

@@ -63,6 +63,7 @@ from shared.contracts.errors import RequestFailed
 from shared.database import LOST, open_pool
 from shared.origins import host_names
 from shared.process import serve_health
+from shared.serving import Runner
 from shared.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -133,7 +134,7 @@ class Gateway:
             application[AUTHENTICATION], application[ACCOUNTS] = accounts.authentication, accounts
             application.on_response_prepare.append(accounts.cookie.renew)
         rpc = Server(settings, Host(source, tokens))
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+        runner = Runner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
         await runner.setup()
         try:
             await web.TCPSite(runner, settings.host, settings.port).start()
