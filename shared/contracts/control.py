@@ -19,11 +19,14 @@ class AccessChanged(Contract):
 
 
 class MembershipChanged(Contract):
-    """A workspace's owner or members changed: every scope of these users is checked at once."""
+    """A workspace's owner or members changed: every scope of these users is checked at once.
+
+    `users` empty: of everyone, as where a workspace that all could see has an owner now.
+    """
 
     kind: Literal["membership_changed"] = "membership_changed"
     workspace_id: str
-    users: tuple[str, ...]
+    users: tuple[str, ...] = ()
 
 
 class CredentialsEnded(Contract):
@@ -35,6 +38,13 @@ class CredentialsEnded(Contract):
     kind: Literal["credentials_ended"] = "credentials_ended"
     user: str
     credentials: tuple[str, ...] = ()
+
+
+class AccountChanged(Contract):
+    """A user may do more or less than before, or is named otherwise: what is kept of them is asked for again."""
+
+    kind: Literal["account_changed"] = "account_changed"
+    user: str
 
 
 class PluginChanged(Contract):
@@ -59,7 +69,7 @@ class UserStateChanged(Contract):
 
 
 Change = Annotated[
-    AccessChanged | MembershipChanged | CredentialsEnded | PluginChanged | UserStateChanged,
+    AccessChanged | MembershipChanged | CredentialsEnded | AccountChanged | PluginChanged | UserStateChanged,
     Field(discriminator="kind"),
 ]
 

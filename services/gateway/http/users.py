@@ -88,8 +88,10 @@ async def change_user(request: web.Request) -> web.Response:
     )
     if wanted.disabled:
         await signing_in.watch.ended(account.id)
-    elif ended:
-        await signing_in.watch.ended(account.id, tuple(map(credential_of, ended)))
+    else:
+        await signing_in.watch.changed(account.id)
+        if ended:
+            await signing_in.watch.ended(account.id, tuple(map(credential_of, ended)))
     logger.info("user %s was changed", account.id)
     return web.json_response(_told(account).model_dump(mode="json"))
 

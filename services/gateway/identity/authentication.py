@@ -3,11 +3,13 @@
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from aiohttp import web
 
+from services.gateway.identity import sessions, tokens
 from services.gateway.identity.caller import LOCAL_CALLER, Caller
 from services.gateway.identity.cookies import RENEWED, SessionCookie
 from services.gateway.identity.sessions import LoginSessions
@@ -55,10 +57,10 @@ class Enabled:
 
     mode: Mode = "enabled"
 
-    def __init__(self, cookie: SessionCookie, sessions: LoginSessions, tokens: AccessTokens) -> None:
+    def __init__(self, cookie: SessionCookie, login_sessions: LoginSessions, access_tokens: AccessTokens) -> None:
         self._cookie = cookie
-        self._sessions = sessions
-        self._tokens = tokens
+        self._sessions = login_sessions
+        self._tokens = access_tokens
         self._kept = KeptCallers(time.monotonic)
 
     async def caller(self, request: web.Request) -> Caller | None:
@@ -73,26 +75,20 @@ class Enabled:
         return await self._by_token(named) if named else None
 
     def forget(self, user: str, credentials: Collection[str]) -> None:
-        """These credentials of a user have ended; all of them, where none is named."""
+        """These credentials of a user have ended, or their account has changed; all of them, where none is named."""
         self._kept.forget(user, credentials)
 
     async def _by_cookie(self, request: web.Request, value: str) -> Caller | None:
-        if (caller := self._kept.get(value)) is not None:
+        async def look_up() -> Caller | None:
+            caller, renewed = await self._sessions.caller(value)
+            if renewed:
+                request[RENEWED] = value
             return caller
-        known = self._kept.moment
-        caller, renewed = await self._sessions.caller(value)
-        if renewed:
-            request[RENEWED] = value
-        self._kept.put(value, caller, known)
-        return caller
+
+        return await self._kept.caller(sessions.KIND, value, look_up)
 
     async def _by_token(self, text: str) -> Caller | None:
-        if (caller := self._kept.get(text)) is not None:
-            return caller
-        known = self._kept.moment
-        caller = await self._tokens.caller(text)
-        self._kept.put(text, caller, known)
-        return caller
+        return await self._kept.caller(tokens.KIND, text, lambda: self._tokens.caller(text))
 
 
 class KeptCallers:
@@ -101,32 +97,56 @@ class KeptCallers:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._kept: OrderedDict[bytes, tuple[Caller, float]] = OrderedDict()
-        self.moment = 0
-        """Moves on with every ending: what was looked up before it may be out of date."""
+        self._under_way: set[_LookUp] = set()
 
-    def get(self, secret: str) -> Caller | None:
-        """The caller, while it can be trusted."""
-        key = _key(secret)
+    async def caller(self, kind: str, secret: str, look_up: Callable[[], Awaitable[Caller | None]]) -> Caller | None:
+        """Who a credential of this kind stands for. One that is not kept is looked up, again if an ending of it was
+        heard meanwhile: whoever is returned was somebody after the last one that was.
+        """
+        key = _key(kind, secret)
         caller, until = self._kept.get(key, (None, 0.0))
-        if caller is not None and self._clock() >= until:
-            del self._kept[key]
-            return None
-        return caller
+        if caller is not None and self._clock() < until:
+            return caller
+        self._kept.pop(key, None)
+        while True:
+            asked = _LookUp()
+            self._under_way.add(asked)
+            try:
+                caller = await look_up()
+            finally:
+                self._under_way.remove(asked)
+            if caller is None:
+                return None
+            if not asked.is_outdated(caller):
+                self._keep(key, caller)
+                return caller
 
-    def put(self, secret: str, caller: Caller | None, moment: int) -> None:
-        """Keeps what was found, unless something has ended since `moment`, when it was asked."""
-        if caller is None or moment != self.moment:
-            return
-        self._kept[_key(secret)] = (caller, self._clock() + KEPT_SECONDS)
+    def forget(self, user: str, credentials: Collection[str]) -> None:
+        """Drops a user's credentials that have ended, or whose account has changed; all, where none is named."""
+        for asked in self._under_way:
+            asked.endings.append((user, credentials))
+        for key, (caller, _) in tuple(self._kept.items()):
+            if _concerns(caller, user, credentials):
+                del self._kept[key]
+
+    def _keep(self, key: bytes, caller: Caller) -> None:
+        self._kept[key] = (caller, self._clock() + KEPT_SECONDS)
         if len(self._kept) > MOST_KEPT:
             self._kept.popitem(last=False)
 
-    def forget(self, user: str, credentials: Collection[str]) -> None:
-        """Drops a user's credentials that have ended; all of them, where none is named."""
-        self.moment += 1
-        for key, (caller, _) in tuple(self._kept.items()):
-            if caller.identity.user == user and (not credentials or caller.identity.credential in credentials):
-                del self._kept[key]
+
+@dataclass(slots=True, eq=False)
+class _LookUp:
+    """A look-up that is under way, and the endings that were heard since it began."""
+
+    endings: list[tuple[str, Collection[str]]] = field(default_factory=list)
+
+    def is_outdated(self, caller: Caller) -> bool:
+        return any(_concerns(caller, user, credentials) for user, credentials in self.endings)
+
+
+def _concerns(caller: Caller, user: str, credentials: Collection[str]) -> bool:
+    return caller.identity.user == user and (not credentials or caller.identity.credential in credentials)
 
 
 def _bearer(request: web.Request) -> str | None:
@@ -134,5 +154,6 @@ def _bearer(request: web.Request) -> str | None:
     return token.strip() if scheme.lower() == "bearer" and token.strip() else None
 
 
-def _key(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode(errors="surrogatepass")).digest()
+def _key(kind: str, secret: str) -> bytes:
+    """A cookie's value proves nothing as a token, nor the other way round."""
+    return hashlib.sha256(f"{kind}:{secret}".encode(errors="surrogatepass")).digest()

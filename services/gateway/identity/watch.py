@@ -14,7 +14,7 @@ from services.gateway.control import Control
 from services.gateway.identity import sessions, tokens
 from services.gateway.identity.authentication import Enabled
 from services.gateway.websocket.registry import Connections
-from shared.contracts.control import CredentialsEnded
+from shared.contracts.control import AccountChanged, CredentialsEnded
 from shared.database import LOST
 
 logger = logging.getLogger(__name__)
@@ -53,11 +53,17 @@ class CredentialWatch:
         self._control = control
         self._sweeps = sweeps
         control.listen(CredentialsEnded, self._heard)
+        control.listen(AccountChanged, self._heard_of_account)
 
     async def ended(self, user: str, credentials: Collection[str] = ()) -> None:
         """Credentials of a user have ended, all where none is named: here at once, elsewhere by the control stream."""
         self._end(user, credentials)
         await self._control.announce(CredentialsEnded(user=user, credentials=tuple(credentials)))
+
+    async def changed(self, user: str) -> None:
+        """An account is another one than it was: nobody goes on with the rights that it had."""
+        self._authentication.forget(user, ())
+        await self._control.announce(AccountChanged(user=user))
 
     async def run(self) -> None:
         """Looks until it is cancelled."""
@@ -86,6 +92,9 @@ class CredentialWatch:
 
     async def _heard(self, change: CredentialsEnded) -> None:
         self._end(change.user, change.credentials)
+
+    async def _heard_of_account(self, change: AccountChanged) -> None:
+        self._authentication.forget(change.user, ())
 
     def _end(self, user: str, credentials: Collection[str]) -> None:
         self._authentication.forget(user, credentials)

@@ -83,9 +83,9 @@ class Checks:
         self._look_again(self._hub.scopes_of(change.session_id))
 
     async def membership_changed(self, change: MembershipChanged) -> None:
-        """A workspace was given to, or taken from, some users: whatever they follow is checked at once."""
+        """A workspace was given to, or taken from, some users or everyone: whatever they follow is checked at once."""
         users = frozenset(change.users)
-        self._look_again([scope for scope in self._hub.scopes() if scope.reader in users])
+        self._look_again([scope for scope in self._hub.scopes() if not users or scope.reader in users])
 
     def _look_again(self, scopes: Iterable[Scope]) -> None:
         """Who may read these scopes' sessions may have changed. A scope that is opening reads for itself, and again."""

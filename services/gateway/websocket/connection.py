@@ -48,6 +48,7 @@ class Connection:
         self._pending: set[asyncio.Task[None]] = set()
         self._page = asyncio.Lock()
         self._closing: asyncio.Task[None] | None = None
+        self._prepared = asyncio.Event()
         self._ended = asyncio.Event()
         self._socket = web.WebSocketResponse(
             heartbeat=HEARTBEAT_SECONDS, max_msg_size=MAX_MESSAGE_BYTES, compress=False, autoclose=False
@@ -57,11 +58,13 @@ class Connection:
 
     async def serve(self, request: web.Request) -> web.WebSocketResponse:
         """Upgrades the request and serves it until either side closes."""
-        await self._socket.prepare(request)
-        transport = request.transport
+        try:
+            await self._socket.prepare(request)
+            self._transport = transport = request.transport
+        finally:
+            self._prepared.set()
         if transport is None:
             return self._socket
-        self._transport = transport
         self._outbox = Outbox(self._socket, transport, self._has_room, self._is_blocked)
         try:
             async for message in self._socket:
@@ -128,8 +131,9 @@ class Connection:
 
     async def _close(self, close: Close) -> None:
         """Says why, and waits until the client has answered: aiohttp's own way would drop a client that does not read
-        at once, and stop listening to it.
+        at once, and stop listening to it. A client whose upgrade is under way is told as soon as it is through.
         """
+        await self._prepared.wait()
         if self._transport is None or self._transport.is_closing():
             return
         self._transport.write(closing_frame(close.code, close.reason))

@@ -38,9 +38,7 @@ class Connections:
             if connection not in self._ending and _opened_by(connection.caller.identity, user, credentials)
         ]
         for connection in ending:
-            for scope in tuple(connection.scopes.values()):
-                if scope.has_opened:
-                    scope.end()
+            connection.hub.revoke(connection.scopes.values())
             self._ending[connection] = asyncio.get_running_loop().create_task(self._end(connection))
         return len(ending)
 

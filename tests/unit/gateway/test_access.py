@@ -61,6 +61,17 @@ async def test_changes_of_a_membership_are_looked_at_at_once(gateway: Gateway) -
     assert "terminal" not in gateway.consumer.log("bob")
 
 
+async def test_a_workspace_that_was_everyones_is_looked_at_for_everyone(gateway: Gateway) -> None:
+    await gateway.opened("ann", identity=ANN)
+    await gateway.opened("bob", identity=BOB)
+    running = asyncio.create_task(gateway.checks.run())
+    gateway.source.barred.update({("s", "ann"), ("s", "bob")})
+    await gateway.checks.membership_changed(MembershipChanged(workspace_id="w"))
+    await settled(lambda: gateway.consumer.log("ann") == gateway.consumer.log("bob") == ["terminal"])
+    running.cancel()
+    await asyncio.wait([running])
+
+
 async def test_changes_that_concern_nobody_here_ask_for_nothing(gateway: Gateway) -> None:
     await gateway.opened("bob", identity=BOB)
     reads = gateway.source.reads
