@@ -76,7 +76,7 @@ def statement_of(shape: Shape) -> str:
     """The statement of a shape: $1 bytes, $2 rows, then the filters in their order, since, until, and the place.
 
     A walk goes along `task_session_messages_keyset`, `task_session_messages_task_keyset`,
-    `task_session_messages_host_type_keyset` or `task_session_messages_host_keyset`.
+    `task_session_messages_type_keyset` or, of everything, `task_session_messages_host_keyset`.
     """
     columns = ", ".join(f"m.{column}" for column in (*_COLUMNS, "content"))
     if shape.several:
@@ -101,15 +101,15 @@ SELECT {", ".join(f"q.{column}" for column in _COLUMNS)}, CASE WHEN q.kept THEN 
 
 def _walk(shape: Shape, columns: str) -> str:
     """The first rows of one value of the leading filter."""
-    # Across conversations the indexes are those of an expression, for the sake of all other statements (0010).
-    across = not shape.given or shape.given[0] == "types"
-    time = "(m.created_at AT TIME ZONE 'UTC')" if across else "m.created_at"
+    # The index of everything is one of an expression, so that it serves nothing else (migration 0010).
+    everything = not shape.given
+    time = "(m.created_at AT TIME ZONE 'UTC')" if everything else "m.created_at"
     conditions: list[str] = []
     number = 3
 
     def bound(operator: str, *, place: bool = False) -> str:
         nonlocal number
-        moment = f"(${number}::timestamptz AT TIME ZONE 'UTC')" if across else f"${number}::timestamptz"
+        moment = f"(${number}::timestamptz AT TIME ZONE 'UTC')" if everything else f"${number}::timestamptz"
         number += 1
         if not place:
             return f"{time} {operator} {moment}"

@@ -62,6 +62,15 @@ def reads() -> Iterator[HostMessages]:
         yield HostMessages(limit=LIMIT, since=since, until=until, after=after, **leading)
 
 
+def index_of(read: HostMessages) -> str:
+    """The one index in whose order the walk is."""
+    if read.session_ids:
+        return "task_session_messages_keyset"
+    if read.task_ids:
+        return "task_session_messages_task_keyset"
+    return "task_session_messages_type_keyset" if read.types else "task_session_messages_host_keyset"
+
+
 def literal(value: object) -> str:
     if isinstance(value, list):
         return f"ARRAY[{', '.join(map(literal, value))}]"
@@ -88,6 +97,8 @@ async def test_no_list_sorts_or_reads_what_is_not_asked_for(
             await connection.execute("DEALLOCATE page")
             plan = "\n".join(line[0] for line in lines)
             leading = next((len(set(each)) for each in (read.session_ids, read.task_ids, read.types) if each), 1)
+            walked = set(re.findall(r"Scan using (\w+) on task_session_messages m +\(", plan))
+            assert walked == {index_of(read)}, plan
             assert not re.search(r"Seq Scan on task_session|Bitmap|Hash|Merge", plan), plan
             touched = re.search(r"Buffers: shared hit=(\d+)(?: read=(\d+))?", plan)
             assert touched is not None
