@@ -191,11 +191,11 @@ class Source:
             entries.clear()
 
     async def _messages_page(self, page: MessagesPage, seconds: float) -> tuple[MessagesAnswer | UnchangedAnswer, int]:
-        body = await self._answer(page, seconds)
+        body = await self._body(page, seconds)
         return read_answer(_MESSAGES, body), len(body)
 
     async def _turns_page(self, page: TurnsPage, seconds: float) -> tuple[TurnsAnswer | UnchangedAnswer, int]:
-        body = await self._answer(page, seconds)
+        body = await self._body(page, seconds)
         return read_answer(_TURNS, body), len(body)
 
     async def _read_in_turn(self, read: Read, answer: TypeAdapter[_AnswerT], seconds: float | None = None) -> _AnswerT:
@@ -204,9 +204,9 @@ class Source:
             return await self._read(read, answer, deadline - time.monotonic())
 
     async def _read(self, read: Read, answer: TypeAdapter[_AnswerT], seconds: float | None = None) -> _AnswerT:
-        return read_answer(answer, await self._answer(read, self._timeout if seconds is None else seconds))
+        return read_answer(answer, await self._body(read, self._timeout if seconds is None else seconds))
 
-    async def _answer(self, read: Read, seconds: float) -> bytes:
+    async def _body(self, read: Read, seconds: float) -> bytes:
         """A reader's answer as JSON, asked for until the deadline while readers are behind."""
         deadline = time.monotonic() + seconds
 

@@ -27,6 +27,8 @@ class MemorySource(Source):
         self.barred: set[tuple[str, str]] = set()
         """Pairs of a session and a user who may not read it."""
         self.reads = 0
+        self.checked: list[tuple[str, ...]] = []
+        """The sessions of each check."""
         self.gate = asyncio.Event()
         self.gate.set()
         self.check_gate = asyncio.Event()
@@ -39,6 +41,7 @@ class MemorySource(Source):
     async def check(
         self, sessions: tuple[str, ...], readers: Mapping[str, tuple[str, ...]] | None = None
     ) -> RevisionAnswer:
+        self.checked.append(sessions)
         return await self._answer(sessions, readers or {}, self.check_gate)
 
     async def _answer(
