@@ -13,7 +13,8 @@ import orjson
 
 from services.gateway.scopes.projection import View
 from services.gateway.scopes.rows import core_message, core_turn
-from services.gateway.scopes.scope import Scope
+from services.gateway.scopes.scope import Phase, Scope
+from services.gateway.websocket.framing import framed
 from shared.contracts.receipts import ChangeReceipt, Operation
 from shared.contracts.rows import MessageRow, TurnRow
 from shared.contracts.wire import (
@@ -39,17 +40,20 @@ class PushScope(Scope):
     """
 
     def push(self, receipt: ChangeReceipt, events: Iterable[bytes]) -> None:
-        """Sends a receipt's events once, whichever leader's copy comes first."""
+        """Sends a receipt's events, as WebSocket frames, once, whichever leader's copy comes first."""
         if receipt.revision > self.sent:
             self.sent = receipt.revision
             for event in events:
-                self.consumer.offer(event)
+                self.offer(event, self)
 
     def tell_check(self, revision: int) -> None:
         """Nothing: there is no revision that the client could compare."""
 
     def tell_reset(self) -> None:
         """Nothing: there is no state that the client could know to be stale."""
+
+    def lose_backlog(self) -> None:
+        """Nothing: pushes go on with what comes."""
 
     def end(self) -> None:
         """Closes."""
@@ -58,9 +62,9 @@ class PushScope(Scope):
 
 def push(scopes: Iterable[Scope], receipt: ChangeReceipt) -> None:
     """Tells live scopes what the receipt changed."""
-    events = tuple(events_of(receipt))
+    events = tuple(map(framed, events_of(receipt)))
     for scope in scopes:
-        if isinstance(scope, PushScope):
+        if isinstance(scope, PushScope) and scope.phase is Phase.LIVE:
             scope.push(receipt, events)
 
 

@@ -1,6 +1,6 @@
 """One consumer's subscription, and what it is told."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -37,19 +37,27 @@ class Phase(Enum):
     CLOSED = "closed"
 
 
+Offer = Callable[[bytes | bytearray, "Scope"], bool]
+"""Sends or queues a WebSocket frame of a scope, of which a copy is kept if any; `False` when there is no room, and then
+the scope must be reset later. So must those that had to make room for it, which are told.
+"""
+
+
+_LIVE = Phase.LIVE  # looking it up by its name costs more than sending a frame costs besides its system call
+
+
 class Consumer(Protocol):
     """Where a scope's frames go: a connection."""
 
-    def offer(self, frame: bytes) -> bool:
-        """Sends or queues a frame; `False` when there is no room, and then the scope must be reset later."""
+    @property
+    def offer(self) -> Offer:
+        """What takes the frames. It stays the same while there are scopes."""
 
     def has_room(self, frames: int, size: int) -> bool:
         """Whether that many frames of `size` bytes in all could be offered now."""
 
-    def deliver(self, frame: bytes) -> None:
-        """Sends or queues a frame that must not be lost: terminal frames and removals are few and survive overflow
-        (G3).
-        """
+    def deliver(self, text: bytes) -> None:
+        """Sends or queues what must not be lost: terminal frames and removals are few and survive overflow (G3)."""
 
     def forget(self, scope: "Scope") -> None:
         """The scope has ended on the gateway's side."""
@@ -81,6 +89,8 @@ class Scope:
     opened_at: float = 0.0
     held: list[ChangeReceipt | RemovedReceipt] = field(default_factory=list)
     encoded_id: bytes = b""
+    offer: Offer = field(init=False, repr=False)
+    """The consumer's, kept here because it is needed for every frame."""
     owes_removal: bool = False
     """Its consumer is to be told that the session is gone, unless this scope opens on the session made again."""
     task_id: str = ""
@@ -90,6 +100,7 @@ class Scope:
 
     def __post_init__(self) -> None:
         self.encoded_id = orjson.dumps(self.id)
+        self.offer = self.consumer.offer
 
     @property
     def session_id(self) -> str:
@@ -125,9 +136,10 @@ class Scope:
 
     def tell(self, change: Projection, frame: frames.Frame) -> None:
         """Sends a change that is above what was sent; anything else it has already, or had better not see."""
-        if self.phase is Phase.LIVE and change.revision > self.sent:
+        if self.phase is _LIVE and change.revision > self.sent:
             self.sent = change.revision
-            self._offer(frame)
+            if not self.offer(frame.framed_for_scope(self.encoded_id), self):
+                self.await_reset()
 
     def tell_check(self, revision: int) -> None:
         """Tells the source's revision, never less than what was sent (G4)."""
@@ -154,8 +166,13 @@ class Scope:
         self.phase = Phase.AWAITING_RESET
         self.held.clear()
 
+    def lose_backlog(self) -> None:
+        """What it was sent did not all go out."""
+        if self.phase is Phase.LIVE:
+            self.await_reset()
+
     def _offer(self, frame: frames.Frame) -> None:
-        if not self.consumer.offer(frame.for_scope(self.encoded_id)):
+        if not self.offer(frame.framed_for_scope(self.encoded_id), self):
             self.await_reset()
 
 

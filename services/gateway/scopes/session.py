@@ -37,7 +37,8 @@ class SessionScopes:
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
-        self._scopes: dict[View, set[Scope]] = {}
+        self._scopes: dict[View, dict[Scope, None]] = {}
+        """In the order in which they opened: what is told to all is found in memory in about that order, too."""
         self._windows: dict[View, _Window] = {}
 
     def __iter__(self) -> Iterator[Scope]:
@@ -48,14 +49,14 @@ class SessionScopes:
 
     def add(self, scope: Scope) -> None:
         """Registers a scope; from now on it holds or is told every receipt."""
-        self._scopes.setdefault(scope.view, set()).add(scope)
+        self._scopes.setdefault(scope.view, {})[scope] = None
 
     def discard(self, scope: Scope) -> None:
         """Forgets a scope."""
         scopes = self._scopes.get(scope.view)
         if scopes is None:
             return
-        scopes.discard(scope)
+        scopes.pop(scope, None)
         if not scopes:
             del self._scopes[scope.view]
             if (window := self._windows.pop(scope.view, None)) is not None:
@@ -63,15 +64,23 @@ class SessionScopes:
 
     def change(self, receipt: ChangeReceipt, now: float) -> None:
         """Tells every scope what the receipt means for it, now or joined with what follows."""
+        is_live, is_opening = Phase.LIVE, Phase.OPENING
         for view, scopes in self._scopes.items():
+            live, fresh = 0, []
             for scope in scopes:
-                if scope.phase is Phase.OPENING:
+                if scope.phase is is_live:
+                    live += 1
+                    if scope.is_fresh(now):
+                        fresh.append(scope)
+                elif scope.phase is is_opening:
                     scope.hold(receipt)
-            live = [scope for scope in scopes if scope.phase is Phase.LIVE]
             if live and isinstance(view, PushView):
-                push(live, receipt)
+                push(scopes, receipt)
             elif live:
-                self._tell_live(view, live, project(receipt, view), now)
+                change = project(receipt, view)
+                _send(fresh, [change], self.session_id)
+                if len(fresh) < live:
+                    self._at_its_pace(view, change, now)
 
     def tell(self, scope: Scope, receipt: ChangeReceipt) -> None:
         """Tells a scope that has just opened what was held for it."""
@@ -93,12 +102,8 @@ class SessionScopes:
         for view in list(self._windows):
             self._flush(view)
 
-    def _tell_live(self, view: View, live: Sequence[Scope], change: Projection, now: float) -> None:
-        """Fresh scopes at once and by itself; the others at their view's pace."""
-        fresh = [scope for scope in live if scope.is_fresh(now)]
-        _send(fresh, [change], self.session_id)
-        if len(fresh) == len(live):
-            return
+    def _at_its_pace(self, view: View, change: Projection, now: float) -> None:
+        """Tells a view's scopes now or later, those that are fresh and know it already excepted."""
         window = self._windows.get(view)
         if window is None:
             window = self._windows[view] = _Window(lambda: self._flush(view))
@@ -121,13 +126,17 @@ class SessionScopes:
 
 def _send(scopes: Iterable[Scope], changes: Sequence[Projection], session_id: str) -> None:
     """Sends changes joined; scopes at the same revision share the encoded frames."""
-    ready: dict[tuple[str, int], list[tuple[Projection, frames.Frame]]] = {}
+    ready: dict[tuple[str, int], Sequence[tuple[Projection, frames.Frame]]] = {}
+    told: Sequence[tuple[Projection, frames.Frame]] = ()
+    epoch, sent, live = "", -1, Phase.LIVE  # to look a member of an enumeration up takes longer than all else here
     for scope in scopes:
-        if scope.phase is not Phase.LIVE:
+        if scope.phase is not live:
             continue
-        at = (scope.epoch, scope.sent)
-        if at not in ready:
-            joined = join(above(changes, scope.sent))
-            ready[at] = [(change, frames.change(session_id, scope.epoch, change)) for change in joined]
-        for change, frame in ready[at]:
+        if scope.sent != sent or scope.epoch != epoch:  # nearly all stand where the one before them stood
+            epoch, sent = scope.epoch, scope.sent
+            if (epoch, sent) not in ready:
+                joined = join(above(changes, sent))
+                ready[epoch, sent] = [(change, frames.change(session_id, epoch, change)) for change in joined]
+            told = ready[epoch, sent]
+        for change, frame in told:
             scope.tell(change, frame)

@@ -12,10 +12,11 @@ from pydantic import ValidationError
 
 from services.gateway.identity.caller import Caller
 from services.gateway.scopes.hub import Hub
-from services.gateway.scopes.scope import Scope
+from services.gateway.scopes.scope import Offer, Scope
 from services.gateway.websocket import closes
 from services.gateway.websocket.closes import Close
-from services.gateway.websocket.outbox import Outbox, closing_frame
+from services.gateway.websocket.framing import closing_frame, framed
+from services.gateway.websocket.outbox import Outbox
 from shared.contracts.base import Contract
 from shared.contracts.wire import ClientMessage, RequestError, RequestErrorCode
 
@@ -82,18 +83,28 @@ class Connection:
                 await asyncio.wait([self._closing])
         return self._socket
 
-    def offer(self, frame: bytes) -> bool:
-        """Sends or queues a scope's frame; `False` when there is no room."""
-        return self._outbox is not None and self._outbox.offer(frame)
+    @property
+    def offer(self) -> Offer:
+        """What sends or queues a WebSocket frame, once the connection is open: its outbox itself."""
+        if self._outbox is None:
+            return _nowhere
+        return self._outbox.offer
 
     def has_room(self, frames: int, size: int) -> bool:
         """Whether that many frames of `size` bytes in all could be offered now."""
         return self._outbox is not None and self._outbox.has_room(frames, size)
 
-    def deliver(self, frame: bytes) -> None:
+    def notify(self, text: bytes) -> None:
+        """Sends or queues what may be lost when the client has no room for it."""
+        self.offer(framed(text), self)
+
+    def lose_backlog(self) -> None:
+        """Nothing: notifications that the client did not take are not missed."""
+
+    def deliver(self, text: bytes) -> None:
         """Sends or queues what must not be lost."""
         if self._outbox is not None:
-            self._outbox.deliver(frame)
+            self._outbox.deliver(text)
 
     def forget(self, scope: Scope) -> None:
         """A scope has ended: its session is gone."""
@@ -204,6 +215,11 @@ class Connection:
         if self._closing is None:
             self._let_go()
             self._closing = asyncio.get_running_loop().create_task(self._close(closes.SLOW_CONSUMER))
+
+
+def _nowhere(frame: bytes | bytearray, owner: object) -> bool:  # noqa: ARG001 - it takes none
+    """Where frames go before the connection is open."""
+    return False
 
 
 def _named(data: str | bytes) -> tuple[str | None, str | None]:

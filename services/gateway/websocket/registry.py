@@ -48,13 +48,13 @@ class Connections:
         finally:
             del self._ending[connection]
 
-    def notify(self, user: str, frame: bytes) -> None:
+    def notify(self, user: str, text: bytes) -> None:
         """Sends a notification to every connection of a user. One that takes nothing at the moment and has no more room
         misses it.
         """
         for connection in self._open:
             if connection.caller.identity.user == user:
-                connection.offer(frame)
+                connection.notify(text)
 
     async def close_all(self) -> None:
         """Closes every connection with the code that means: connect again, elsewhere."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import WSMsgType, web
 
-from services.gateway.websocket.outbox import framed
+from services.gateway.websocket.framing import framed
 from tests.bench.pacing import paced
 from tests.bench.peers.answering import Answer, serve
 

@@ -8,6 +8,7 @@ import orjson
 
 from services.gateway.scopes.scope import Scope
 from services.gateway.source.requests import Source
+from services.gateway.websocket.framing import text_of
 from shared.broker.receipts import ReceiptEntry
 from shared.contracts.errors import RequestFailed
 from shared.contracts.identity import Identity
@@ -70,16 +71,16 @@ class NotingConsumer:
         self.sent: list[dict[str, Any]] = []  # any: parsed frames
         self.forgotten: list[Scope] = []
 
-    def offer(self, frame: bytes) -> bool:
+    def offer(self, frame: bytes | bytearray, owner: Scope) -> bool:
         if self.room:
-            self.deliver(frame)
+            self.deliver(text_of(frame))
         return self.room
 
     def has_room(self, frames: int, size: int) -> bool:
         return self.room
 
-    def deliver(self, frame: bytes) -> None:
-        self.sent.append(orjson.loads(frame))
+    def deliver(self, text: bytes) -> None:
+        self.sent.append(orjson.loads(text))
 
     def forget(self, scope: Scope) -> None:
         self.forgotten.append(scope)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from services.gateway.scopes import frames
 from services.gateway.scopes.frames import Frame
 from services.gateway.scopes.projection import View, project
+from services.gateway.websocket.framing import framed, text_of
 from shared.contracts.wire import Changed
 from tests.unit.gateway.receipts import change, message, remove, turn, upsert
 
@@ -39,6 +40,16 @@ def test_a_change(scope_id: str, session_id: str, epoch: str, content: str) -> N
         ("remove", "message", "gone"),
     ]
     assert (told.check, told.reset, told.terminal) == (None, None, None)
+
+
+@pytest.mark.parametrize("size", [0, 60_000, 70_000])
+def test_a_frame_for_one_scope_after_another(size: int) -> None:
+    """The ids are of any length, and the WebSocket frame is that of the same text."""
+    row = message("m", content="x" * size)
+    frame = frames.change("s", "e", project(change(4, upsert(row)), View("s")))
+    for scope_id in (b'"a"', b'"b"', b'"longer"', b'"c"', b'"%b"' % (b"x" * 9000), b'"d"'):
+        assert frame.framed_for_scope(scope_id) == framed(frame.for_scope(scope_id))
+        assert orjson.loads(text_of(frame.framed_for_scope(scope_id)))["payload"]["scope_id"] == scope_id.decode()[1:-1]
 
 
 def test_coverage_advances_the_revision_and_says_nothing() -> None:

@@ -4,7 +4,7 @@ import pytest
 from aiohttp import WSMsgType, web
 from aiohttp.test_utils import TestClient, TestServer
 
-from services.gateway.websocket.outbox import closing_frame, framed
+from services.gateway.websocket.framing import closing_frame, framed, text_of
 
 
 async def received(*payloads: bytes) -> list[str]:
@@ -29,6 +29,14 @@ async def received(*payloads: bytes) -> list[str]:
 @pytest.mark.parametrize("length", [0, 1, 125, 126, 127, 65535, 65536, 2_000_000])
 async def test_every_length_class(length: int) -> None:
     assert await received(b"x" * length) == ["x" * length]
+
+
+@pytest.mark.parametrize("length", [0, 1, 125, 126, 127, 65535, 65536])
+def test_a_frames_text_is_a_copy(length: int) -> None:
+    frame = bytearray(framed(b"x" * length))
+    text = text_of(frame)
+    frame[-1:] = b"?"
+    assert text == b"x" * length
 
 
 async def test_frames_follow_each_other() -> None:

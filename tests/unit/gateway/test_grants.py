@@ -13,6 +13,7 @@ from services.gateway.plugins.registry import Registry
 from services.gateway.plugins.store import Record, Store
 from services.gateway.scopes.grants import Grants, Refused
 from services.gateway.scopes.scope import Grant, Phase, Scope
+from services.gateway.websocket.backlog import Owner
 from services.gateway.websocket.connection import Connection
 from services.gateway.websocket.subscriptions import Subscriptions
 from shared.contracts.base import Contract
@@ -67,14 +68,15 @@ class Replies(Connection):
         self.consumer = gateway.consumer
         self.replies: list[Contract] = []
 
-    def offer(self, frame: bytes) -> bool:
-        return self.consumer.offer(frame)
+    def offer(self, frame: bytes | bytearray, owner: Owner) -> bool:
+        assert isinstance(owner, Scope)
+        return self.consumer.offer(frame, owner)
 
     def has_room(self, frames: int, size: int) -> bool:
         return self.consumer.has_room(frames, size)
 
-    def deliver(self, frame: bytes) -> None:
-        self.consumer.deliver(frame)
+    def deliver(self, text: bytes) -> None:
+        self.consumer.deliver(text)
 
     def respond(self, request: ClientMessage, payload: Any) -> None:
         self.replies.append(payload)
