@@ -1,6 +1,7 @@
 """Writes a planned session: prompts in order, the agent's messages several at a time, each turn before the next.
 
-Whatever stops it leaves a beginning of the session; writing it again completes it and changes nothing else.
+Whatever stops it leaves a beginning of the session; writing it again completes it and changes nothing else: what is
+stored otherwise than the file says stays.
 """
 
 import asyncio
@@ -11,8 +12,10 @@ from itertools import groupby
 
 from cli.errors import CommandFailed
 from cli.target import identity_refused
-from cli.transcripts.contents import Transcript
+from cli.transcripts.completing import Standing, standing
+from cli.transcripts.contents import Contents, Transcript
 from cli.transcripts.plan import PlannedMessage, PlannedSession, PlannedTurn, Skipped, stable_id
+from cli.workspaces import Workspace, make_workspace
 from cli.writing import CONFLICT, create_in_parts, update_message
 from client.writers import NewMessage, Unreachable, WriteError, WriteRefused, Writers
 from shared.times import format_time
@@ -34,23 +37,21 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Destination:
     """Where sessions go. `task` None: each session has a task of its own, named after its first prompt."""
 
-    workspace: str = DEFAULT_WORKSPACE
+    workspace: Workspace
     task: str | None = None
-
-    @property
-    def workspace_id(self) -> str:
-        """The same for the same name."""
-        return stable_id("workspace", self.workspace)
 
     def task_id(self, session_id: str) -> str:
         """The same for the same workspace and title, or session."""
         named = ("session", session_id) if self.task is None else ("task", self.task)
-        return stable_id(self.workspace_id, *named)
+        return stable_id(self.workspace.id, *named)
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one session. `created`: rows that were not there before. `refused`: lines, with the reason."""
+    """What became of one session. `created`: rows that were not there before. `updated`: messages that were completed.
+    `kept`: lines of messages and of turns' prompts that are stored otherwise, and stay. `refused`: lines, with the
+    reason.
+    """
 
     session_id: str
     task_id: str
@@ -60,6 +61,7 @@ class Outcome:
     turns: int
     created: int = 0
     updated: int = 0
+    kept: list[int] = field(default_factory=list)
     refused: list[Skipped] = field(default_factory=list)
 
 
@@ -84,8 +86,8 @@ def sentence(error: WriteError) -> str:
 
 def _there_already(session_id: str) -> CommandFailed:
     return CommandFailed(
-        f"The session {session_id} is there already, in another task or made otherwise. Import it with the --workspace "
-        "and --task of the first time, or delete that session first."
+        f"The session {session_id} is there already: in another task or workspace, made otherwise, or somebody else's. "
+        "Import it with the --workspace and --task of the first time, or have that session deleted first."
     )
 
 
@@ -109,19 +111,21 @@ class SessionImport:
         self.outcome = Outcome(
             session_id=session.session_id,
             task_id=destination.task_id(session.session_id),
-            workspace_id=destination.workspace_id,
+            workspace_id=destination.workspace.id,
             title=title,
             messages=len(session.messages),
             turns=len(session.turns),
         )
 
     async def admit(self) -> None:
-        """Asks, before anything is written, whether the session is there in another task. Raises `CommandFailed`."""
+        """Asks, before anything is written, whether the session is there in another task, seen or unseen. Raises
+        `CommandFailed`.
+        """
         try:
             in_task = await self._writers.sessions(self.outcome.task_id)
             known = any(session.id == self.outcome.session_id for session in in_task)
             # A list that is full may lack it; its task is there then, and the write itself refuses what differs.
-            if known or len(in_task) >= LISTED_SESSIONS or not await self._writers.has_session(self.outcome.session_id):
+            if known or len(in_task) >= LISTED_SESSIONS or not await self._writers.is_taken(self.outcome.session_id):
                 return
         except WriteError as error:
             raise CommandFailed(sentence(error)) from None
@@ -139,7 +143,7 @@ class SessionImport:
 
     async def _make_room(self) -> None:
         outcome, session = self.outcome, self._session
-        await self._writers.create_workspace(outcome.workspace_id, self._destination.workspace)
+        await make_workspace(self._writers, self._destination.workspace)
         await self._writers.create_task(outcome.task_id, outcome.workspace_id, outcome.title)
         try:
             await self._writers.create_session(
@@ -157,11 +161,9 @@ class SessionImport:
     async def _write_turn(self, turn: PlannedTurn | None, messages: Iterable[PlannedMessage]) -> None:
         remaining = iter(messages)
         if turn is not None:
-            started = await self._writers.start_turn(
-                self._session.session_id, turn.id, started_at=moment(turn.started_at)
-            )
-            self.outcome.created += started.changed
-            await self._write_message(next(remaining), turn)
+            prompt = next(remaining)
+            await self._start_turn(turn, prompt)
+            await self._write_message(prompt, turn)
         failed: BaseException | None = None
         try:
             async with asyncio.TaskGroup() as group:
@@ -174,6 +176,18 @@ class SessionImport:
             raise failed
         if turn is not None:
             await self._writers.complete_turn(self._session.session_id, turn.id, completed_at=moment(turn.completed_at))
+
+    async def _start_turn(self, turn: PlannedTurn, prompt: PlannedMessage) -> None:
+        try:
+            started = await self._writers.start_turn(
+                self._session.session_id, turn.id, started_at=moment(turn.started_at)
+            )
+        except WriteRefused as refused:
+            if refused.status != CONFLICT:
+                raise
+            self.outcome.kept.append(prompt.line)
+        else:
+            self.outcome.created += started.changed
 
     async def _write_messages(self, remaining: Iterator[PlannedMessage], turn: PlannedTurn | None) -> None:
         for message in remaining:
@@ -191,24 +205,30 @@ class SessionImport:
             created_at=moment(planned.created_at),
         )
         try:
-            await self._write(planned, message)
+            await self._write(planned, message, contents)
         except WriteRefused as refused:
             if refused.status not in _OF_ONE_MESSAGE:
                 raise
             self.outcome.refused.append(Skipped(planned.line, f"was refused by the gateway: {refused}"))
         self._on_message()
 
-    async def _write(self, planned: PlannedMessage, message: NewMessage) -> None:
+    async def _write(self, planned: PlannedMessage, message: NewMessage, contents: Contents) -> None:
         session_id = self._session.session_id
         try:
             written = await create_in_parts(self._writers, session_id, message)
         except WriteRefused as refused:
-            if refused.status != CONFLICT or planned.author == "user":
+            stored = await self._writers.message(session_id, message.id) if refused.status == CONFLICT else None
+            if stored is None:
                 raise
         else:
             self.outcome.created += written.changed
             return
-        # It was imported when the file was shorter: a reply, or a tool without its result, has grown since.
-        changes = {"content": message.content, "metadata": message.metadata}
-        updated = await update_message(self._writers, session_id, message.id, changes, 0)
-        self.outcome.updated += updated.changed
+        match standing(*stored, contents):
+            case Standing.SAME:
+                pass
+            case Standing.UNFINISHED if planned.author == "agent":
+                changes = {"content": message.content, "metadata": message.metadata}
+                updated = await update_message(self._writers, session_id, message.id, changes, 0)
+                self.outcome.updated += updated.changed
+            case Standing.UNFINISHED | Standing.OTHERWISE:
+                self.outcome.kept.append(planned.line)

@@ -31,9 +31,10 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "verify": Entry("cli.verify", "verify", "Check that what followers see equals the source."),
         "doctor": Entry("cli.doctor", "doctor", "Find what is wrong, and say what to do."),
         "settings": Entry("cli.settings", "settings", "List every setting with its value and meaning."),
-        "plugin": Entry("cli.plugin", "plugin", "Pack and check plugins."),
+        "plugin": Entry("cli.plugin", "plugin", "Pack and check plugins; install and manage them at a gateway."),
         "migrate": Entry("cli.migrate", "migrate", "Bring the database to this version's schema."),
         "user": Entry("cli.user", "user", "Accounts and access tokens."),
+        "workspace": Entry("cli.workspace", "workspace", "Who sees which conversations."),
         "keys": Entry("cli.keys", "keys", "The keys that sign what plugins show."),
         "psql": Entry("cli.psql", "psql", "Open psql on the database."),
         "run": Entry("cli.run", "run", "Run one service: revision, reader or gateway."),
@@ -57,7 +58,7 @@ def kandev_conversation() -> None:
       kandev-conversation import ~/transcripts/*.jsonl
       kandev-conversation verify SESSION
       kandev-conversation doctor
-      kandev-conversation psql -c "SELECT id FROM task_sessions"
+      kandev-conversation psql -- -c "SELECT id FROM task_sessions"
 
     \b
     Exit codes: 0 done; 1 done, and something was found wrong; 2 could not be

@@ -23,6 +23,16 @@ def url_option(command: Command) -> Command:
     )(command)
 
 
+def workspace_option(default: str) -> Callable[[Command], Command]:
+    """The option that says where conversations go; see `cli.workspaces`."""
+    return click.option(
+        "--workspace",
+        type=TITLE,
+        help="Name of a workspace of your own, made if there is none; or the id of one that you see. "
+        f"[default: {default}]",
+    )
+
+
 class Identifier(click.ParamType[str]):
     """An id as clients make them. One that cannot exist is refused: nothing could be found by it."""
 

@@ -12,17 +12,17 @@ from cli.database import database_url
 from cli.errors import CommandFailed
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
+@click.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["-h", "--help"]})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def psql(arguments: tuple[str, ...]) -> None:
-    """Open psql on the database; further arguments are psql's own.
+    """Open psql on the database; arguments behind -- are psql's own.
 
     The database is that of KANDEV_DATABASE_URL (or DATABASE_URL); when neither is set, that of the embedded stack
     running here.
 
     \b
     Example:
-      kandev-conversation psql -c "SELECT id, state FROM task_sessions"
+      kandev-conversation psql -- -c "SELECT id, state FROM task_sessions"
     """
     program = _program()
     address, password = without_password(database_url())

@@ -11,12 +11,13 @@ import orjson
 from cli.counting import counted
 from cli.errors import CommandFailed
 from cli.importing import sentence
-from cli.options import Finite, url_option
+from cli.options import Finite, url_option, workspace_option
 from cli.skips import report_skips
 from cli.target import target_token, target_url
 from cli.transcripts.contents import Transcript
 from cli.transcripts.plan import PlannedMessage, PlannedSession, stable_id
 from cli.transcripts.timeline import Moment, Step, portions, timeline
+from cli.workspaces import Workspace, chosen_workspace, make_workspace
 from cli.writing import create_in_parts, update_message
 from client.writers import NewMessage, WriteError, Writers, Written
 
@@ -36,13 +37,23 @@ STREAMED = frozenset({"message", "thinking"})
     help="Longest pause, in recorded seconds.",
 )
 @click.option("--session", "chosen", help="Which session of the file. [default: its first]")
+@workspace_option(WORKSPACE)
 @click.option("--json", "as_json", is_flag=True, help="JSON lines on standard output: the session, then the end.")
-def replay(*, file: Path, url: str | None, speed: float, max_gap: float, chosen: str | None, as_json: bool) -> None:
+def replay(
+    *,
+    file: Path,
+    url: str | None,
+    speed: float,
+    max_gap: float,
+    chosen: str | None,
+    workspace: str | None,
+    as_json: bool,
+) -> None:
     """Play a transcript as a new, live conversation.
 
     The new session's id is printed first, so that it can be followed from the start. Replies are streamed in small
-    appends, tools get their results when they had them. Ctrl-c stops where it is, with exit code 0. A line of the file
-    that cannot be used is named on standard error and left out.
+    appends, tools get their results when they had them. At the end the session is COMPLETED; ctrl-c leaves it RUNNING
+    where it is, with exit code 0. A line of the file that cannot be used is named on standard error and left out.
 
     \b
     Example:
@@ -59,7 +70,7 @@ def replay(*, file: Path, url: str | None, speed: float, max_gap: float, chosen:
         replaying = Replay(transcript, planned, session_id, speed=speed, max_gap=max_gap, announce=announce)
         end = "done"
         try:
-            asyncio.run(_replay(replaying, target_url(url)))
+            asyncio.run(_replay(replaying, target_url(url), workspace))
         except KeyboardInterrupt:
             if not replaying.announced:
                 raise
@@ -89,11 +100,11 @@ def _choose(transcript: Transcript, chosen: str | None) -> PlannedSession:
     raise CommandFailed(f"{transcript.path} does not hold the session {chosen}. It holds: {held}")
 
 
-async def _replay(replaying: "Replay", url: str) -> None:
+async def _replay(replaying: "Replay", url: str, workspace: str | None) -> None:
     async with Writers(url, token=target_token()) as writers:
         try:
             await writers.reach()
-            await replaying.run(writers)
+            await replaying.run(writers, await chosen_workspace(writers, workspace, WORKSPACE))
         except WriteError as error:
             raise CommandFailed(sentence(error)) from None
 
@@ -124,11 +135,11 @@ class Replay:
         self._revision = 0
         self.counts = {"message": 0, "append": 0, "update": 0, "turn": 0}
 
-    async def run(self, writers: Writers) -> None:
+    async def run(self, writers: Writers, workspace: Workspace) -> None:
         """Makes the session, announces it and plays to the end."""
-        workspace_id, task_id = stable_id("workspace", WORKSPACE), self._new_id("task")
-        await writers.create_workspace(workspace_id, WORKSPACE)
-        await writers.create_task(task_id, workspace_id, self._transcript.title(self._planned))
+        task_id = self._new_id("task")
+        await make_workspace(writers, workspace)
+        await writers.create_task(task_id, workspace.id, self._transcript.title(self._planned))
         metadata = {"source": "replay", "replay_of": self._planned.session_id, **self._planned.facts}
         self._note(await writers.create_session(self._session_id, task_id, state="RUNNING", metadata=metadata))
         self.announced = True
@@ -140,6 +151,7 @@ class Replay:
             await self._take(writers, step, until)
             await asyncio.sleep(max(0.0, until - loop.time()))
             due = until
+        await writers.update_session(self._session_id, "COMPLETED")
 
     async def _take(self, writers: Writers, step: Step, until: float) -> None:
         message, turn = step.message, step.turn

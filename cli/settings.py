@@ -124,6 +124,8 @@ def shown(value: object) -> str:
     """A value for people: of an address all but its password, of other secrets nothing."""
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return str(value).lower()
     if not isinstance(value, SecretStr):
         return str(value)
     try:

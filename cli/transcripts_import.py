@@ -14,38 +14,39 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from cli.counting import counted
 from cli.errors import CommandFailed
 from cli.importing import DEFAULT_WORKSPACE, Destination, Outcome, SessionImport, sentence
-from cli.options import TITLE, url_option
+from cli.options import TITLE, url_option, workspace_option
 from cli.skips import report_skips
 from cli.target import target_token, target_url
 from cli.transcripts.contents import Transcript
 from cli.transcripts.plan import FilePlan
-from client.writers import Unreachable, Writers
+from cli.workspaces import chosen_workspace
+from client.writers import WriteError, Writers
 
 ALL_SKIPS = "; --json names them all"
+
+SHOWN_KEPT = 20
+"""Lines that are named where what is stored differs from them and stays."""
 
 
 @click.command("import")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @url_option
-@click.option(
-    "--workspace",
-    type=TITLE,
-    default=DEFAULT_WORKSPACE,
-    show_default=True,
-    help="Name of the workspace to import into.",
-)
+@workspace_option(DEFAULT_WORKSPACE)
 @click.option(
     "--task",
     type=TITLE,
     help="Title of one task for all sessions. [default: a task each, named after its first prompt]",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output: sessions, counts, lines.")
-def import_(files: tuple[Path, ...], url: str | None, workspace: str, task: str | None, as_json: bool) -> None:
+def import_(files: tuple[Path, ...], url: str | None, workspace: str | None, task: str | None, as_json: bool) -> None:
     """Import coding-agent transcripts (JSON lines).
 
     Every session in the files becomes a conversation: prompts, replies, thinking and tool uses with their results.
-    A line that cannot be used is named on standard error and left out; the exit code stays 0. Importing a file again
-    changes nothing; after an interruption it completes what is missing.
+    A line that cannot be used is named on standard error and left out; the exit code stays 0.
+
+    Importing a file again only adds and completes: what an interruption left out, replies and results that the file
+    holds by now. What is stored otherwise than the file says, by an edit or from a longer copy of it, stays as it is,
+    and the lines that say something else are named on standard error.
 
     \b
     Example:
@@ -56,9 +57,11 @@ def import_(files: tuple[Path, ...], url: str | None, workspace: str, task: str 
         transcripts = [opened.enter_context(Transcript(path)) for path in files]
         for transcript in transcripts:
             report_skips(transcript.path, transcript.plan.skipped, ALL_SKIPS)
-        outcomes = asyncio.run(_import(target_url(url), transcripts, Destination(workspace, task), quiet=as_json))
+        outcomes = asyncio.run(_import(target_url(url), transcripts, workspace, task, quiet=as_json))
         for transcript, outcome in outcomes:
             report_skips(transcript.path, outcome.refused, ALL_SKIPS)
+            if outcome.kept:
+                click.echo(kept_text(transcript.path, outcome.kept), err=True)
         if as_json:
             click.echo(orjson.dumps(_as_json(transcripts, outcomes), option=orjson.OPT_INDENT_2))
         else:
@@ -66,13 +69,14 @@ def import_(files: tuple[Path, ...], url: str | None, workspace: str, task: str 
 
 
 async def _import(
-    url: str, transcripts: Sequence[Transcript], destination: Destination, *, quiet: bool
+    url: str, transcripts: Sequence[Transcript], workspace: str | None, task: str | None, *, quiet: bool
 ) -> list[tuple[Transcript, Outcome]]:
     total = sum(len(session.messages) for transcript in transcripts for session in transcript.plan.sessions)
     async with Writers(url, token=target_token()) as writers:
         try:
             await writers.reach()
-        except Unreachable as error:
+            destination = Destination(await chosen_workspace(writers, workspace, DEFAULT_WORKSPACE), task)
+        except WriteError as error:
             raise CommandFailed(sentence(error)) from None
         with _progress(total, quiet=quiet) as on_message:
             imports = [
@@ -106,11 +110,19 @@ def _as_text(transcripts: Sequence[Transcript], outcomes: Sequence[tuple[Transcr
             lines.append(
                 f"              {counted(outcome.messages, 'message')}, {counted(outcome.turns, 'turn')}; "
                 f"{counted(outcome.created, 'row')} new, "
-                f"{outcome.updated:,} updated, {len(outcome.refused):,} refused"
+                f"{outcome.updated:,} completed, {len(outcome.kept):,} left as stored, {len(outcome.refused):,} refused"
             )
     if outcomes:
         lines.append(f"Follow it: kandev-conversation tail {outcomes[-1][1].session_id}")
     return "\n".join(lines)
+
+
+def kept_text(path: Path, lines: Sequence[int]) -> str:
+    """Which lines say something else than what is stored and stays."""
+    named = sorted(set(lines))
+    more = f" and {len(named) - SHOWN_KEPT:,} more{ALL_SKIPS}" if len(named) > SHOWN_KEPT else ""
+    shown = ", ".join(map(str, named[:SHOWN_KEPT]))
+    return f"{path}: what is stored differs from {'line' if len(named) == 1 else 'lines'} {shown}{more}; left as it is"
 
 
 def _counts(counts: object) -> str:

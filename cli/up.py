@@ -12,6 +12,7 @@ from cli.errors import CommandFailed
 from deploy.local.errors import StackError
 from deploy.local.log import Log
 from deploy.local.stack import ServiceCommand, StackOptions, run_stack, service_command
+from services.gateway.identity.accounts import ADMINISTRATED
 from services.revision.schema.migrate import SchemaError, migrate
 from shared.reasons import reason
 
@@ -63,7 +64,7 @@ def chosen(*, port: int | None, gateways: int, readers: int, revisions: int, dat
 def run(options: StackOptions, command: ServiceCommand = service_command) -> None:
     """Runs the stack until it is stopped; ends the process with code 2 and a sentence when it cannot start."""
     try:
-        asyncio.run(run_stack(options, Log(), migrate=_migrate, command=command))
+        asyncio.run(run_stack(options, Log(), migrate=_migrated, command=command))
     except StackError as error:
         refuse(str(error))
 
@@ -74,10 +75,19 @@ def refuse(sentence: str) -> NoReturn:
     raise SystemExit(CANNOT_START)
 
 
-async def _migrate(url: str) -> None:
+async def _migrated(url: str) -> str:
+    """Brings the database to this version's schema; says so where nobody could administer what people sign in to."""
     try:
         await migrate(url)
+        connection = await asyncpg.connect(url)
+        try:
+            administrated = await connection.fetchval(ADMINISTRATED)
+        finally:
+            await connection.close()
     except SchemaError as error:
         raise StackError(str(error)) from error
     except asyncpg.PostgresError as error:
         raise StackError(f"The database could not be migrated ({reason(error)}).") from error
+    if administrated or load_settings().auth != "enabled":
+        return ""
+    return "people sign in, and there is no administrator yet: kandev-conversation user add NAME --admin"

@@ -13,6 +13,8 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "list": Entry("cli.user_accounts", "list_", "List every account."),
         "disable": Entry("cli.user_accounts", "disable", "Keep an account from being used."),
         "enable": Entry("cli.user_accounts", "enable", "Let a disabled account be used again."),
+        "promote": Entry("cli.user_accounts", "promote", "Make an account an administrator."),
+        "demote": Entry("cli.user_accounts", "demote", "Make an administrator an ordinary user."),
         "password": Entry("cli.user_accounts", "password", "Give an account another password."),
         "token": Entry("cli.user_tokens", "token", "Make an access token and print it once."),
         "tokens": Entry("cli.user_tokens", "tokens", "List an account's access tokens."),

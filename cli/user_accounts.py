@@ -1,4 +1,4 @@
-"""`kandev-conversation user add`, `list`, `disable`, `enable` and `password`."""
+"""`kandev-conversation user add`, `list`, `disable`, `enable`, `promote`, `demote` and `password`."""
 
 import sys
 
@@ -27,12 +27,18 @@ def add(name: str, admin: bool, display_name: str, password_stdin: bool) -> None
     """Add an account. Its password is asked for twice; it never stands on the command line."""
     password = _password(from_stdin=password_stdin)
 
-    async def work(pool: asyncpg.Pool) -> Account:
-        hashed = await Passwords().hashed(password)
-        return await Accounts(pool).add(name, hashed, display_name=display_name, administrator=admin)
+    async def work(pool: asyncpg.Pool) -> tuple[Account, bool]:
+        accounts, hashed = Accounts(pool), await Passwords().hashed(password)
+        account = await accounts.add(name, hashed, display_name=display_name, administrator=admin)
+        return account, await accounts.administrated()
 
-    account = on_accounts(work)
+    account, administrated = on_accounts(work)
     click.echo(f"{account.username} was added{' as an administrator' if admin else ''}.", err=True)
+    if not administrated:
+        click.echo(
+            "There is no administrator yet: `kandev-conversation user promote NAME`, or `user add NAME --admin`.",
+            err=True,
+        )
 
 
 @click.command(name="list")
@@ -84,6 +90,22 @@ def enable(name: str) -> None:
     """Let a disabled account be used again."""
     _change(name, Changes(disabled=False))
     click.echo(f"{name} is enabled.", err=True)
+
+
+@click.command()
+@click.argument("name")
+def promote(name: str) -> None:
+    """Make an account an administrator: one who may manage accounts and plugins."""
+    _change(name, Changes(administrator=True))
+    click.echo(f"{name} is an administrator; running gateways know it within five seconds.", err=True)
+
+
+@click.command()
+@click.argument("name")
+def demote(name: str) -> None:
+    """Make an administrator an ordinary user. The last active administrator stays one."""
+    _change(name, Changes(administrator=False))
+    click.echo(f"{name} is no administrator; running gateways know it within five seconds.", err=True)
 
 
 @click.command()

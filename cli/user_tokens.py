@@ -37,7 +37,10 @@ def token(name: str, label: str, days: int | None) -> None:
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def tokens(name: str, as_json: bool) -> None:
-    """List an account's access tokens, oldest first. Secrets are not stored and cannot be shown."""
+    """List an account's access tokens, oldest first. Secrets are not stored and cannot be shown.
+
+    LAST USED is at most a minute and a few seconds behind: it is not written at every use.
+    """
 
     async def work(pool: asyncpg.Pool) -> tuple[AccessToken, ...]:
         return await AccessTokens(pool).of(await Accounts(pool).id_of(name))
@@ -61,9 +64,9 @@ def tokens(name: str, as_json: bool) -> None:
         (
             each.id,
             each.name,
-            _when(each.created_at),
+            _shown(each.created_at),
             _end(each.expires_at, now),
-            _when(each.last_used_at) or "never",
+            "never" if each.last_used_at is None else _shown(each.last_used_at),
         )
         for each in found
     ]
@@ -88,4 +91,8 @@ def _when(moment: int | None) -> str:
 def _end(moment: int | None, now: int) -> str:
     if moment is None:
         return "never"
-    return f"{_when(moment)} (ended)" if moment <= now else _when(moment)
+    return f"{_shown(moment)} (ended)" if moment <= now else _shown(moment)
+
+
+def _shown(moment: int) -> str:
+    return f"{datetime.fromtimestamp(moment // 1_000_000, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -4,20 +4,22 @@ growing pauses, for as long as the answer may still change.
 
 import asyncio
 import random
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import aiohttp
 import orjson
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from client.reasons import reason
 from shared.contracts.base import Contract, Timestamp
 
 JSON = Mapping[str, object]
+ModelT = TypeVar("ModelT", bound=Contract)
 
 ATTEMPTS = 8
 """How often one write is sent at most: with the pauses below that outlasts a restart of any one service."""
@@ -25,6 +27,9 @@ FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 ANSWER_SECONDS = 30.0
 """Longest wait for one answer: several times what the gateway itself waits for the write boundary."""
+
+HIDDEN_PROMPTS = "has_hidden_prompts"
+"""What the gateway adds to the metadata of a message from which it strips something; it is not stored."""
 
 _API = "/api/v1"
 
@@ -92,6 +97,38 @@ class ListedSession(Contract):
     revision: int
 
 
+class _Sessions(Contract):
+    sessions: tuple[ListedSession, ...]
+
+
+class _Task(Contract):
+    id: str
+    title: str
+
+
+class _Tasks(Contract):
+    tasks: tuple[_Task, ...]
+
+
+class _StoredMessage(Contract):
+    content: str
+    raw_content: str | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class _StoredMessages(Contract):
+    messages: tuple[_StoredMessage, ...]
+
+
+class _User(Contract):
+    id: str
+
+
+class _Asker(Contract):
+    mode: str
+    user: _User | None
+
+
 class Writers:
     """A connection to the write routes at `url`, and to what a writer asks before it writes. Use it as an asynchronous
     context. `token`: a personal access token.
@@ -130,21 +167,48 @@ class Writers:
         """Sessions, newest first, as many as the gateway lists; of one task where it is named."""
         query = "" if task_id is None else f"?task_id={quote(task_id, safe='')}"
         body = await self._asked("GET", f"/task-sessions{query}")
-        rows = body.get("sessions")
-        try:
-            return tuple(ListedSession.model_validate(row) for row in rows) if isinstance(rows, list) else ()
-        except ValidationError:
-            raise _refusal(200, None) from None
+        return _read(_Sessions, body).sessions
 
-    async def has_session(self, session_id: str) -> bool:
-        """Whether there is such a session."""
+    async def task_titles(self) -> Mapping[str, str]:
+        """Titles by the ids of tasks, of the newest ones, as many as the gateway lists."""
+        body = await self._asked("GET", "/tasks")
+        return {task.id: task.title for task in _read(_Tasks, body).tasks}
+
+    async def user(self) -> str | None:
+        """The id of the user who asks; None: people do not sign in at this gateway."""
+        asker = _read(_Asker, await self._asked("GET", "/auth/me"))
+        if asker.mode == "disabled":
+            return None
+        if asker.user is None:
+            raise _refusal(401, None)
+        return asker.user.id
+
+    async def sees_workspace(self, workspace_id: str) -> bool:
+        """Whether there is such a workspace that the asker sees."""
+        return await self._found(f"/workspaces/{_path(workspace_id)}/members") is not None
+
+    async def is_taken(self, session_id: str) -> bool:
+        """Whether there is such a session, seen by the asker or not. A write that cannot come about tells it: one into
+        a task that nobody has made.
+        """
         try:
-            await self._asked("GET", f"/task-sessions/{_path(session_id)}/messages?limit=1")
+            await self.create_session(session_id, str(uuid.uuid4()))
         except WriteRefused as refused:
-            if refused.status != 404:
+            if refused.status not in {404, 409}:
                 raise
-            return False
-        return True
+            return refused.status == 409
+        raise AssertionError("a session of a task that is not there is refused")
+
+    async def message(self, session_id: str, message_id: str) -> tuple[str, JSON] | None:
+        """Text and metadata of a message as they are stored; None where the session has no such message."""
+        path = f"/task-sessions/{_path(session_id)}/messages?limit=1&around={_path(message_id)}"
+        body = await self._found(path)
+        if body is None:
+            return None
+        (stored,) = _read(_StoredMessages, body).messages
+        if stored.raw_content is None:
+            return stored.content, stored.metadata
+        return stored.raw_content, {name: stored.metadata[name] for name in stored.metadata if name != HIDDEN_PROMPTS}
 
     async def create_workspace(self, workspace_id: str, name: str) -> Written:
         """Creates a workspace."""
@@ -170,6 +234,10 @@ class Writers:
         """Creates a session of a task."""
         optional = {"state": state, "started_at": started_at, "metadata": metadata}
         return await self._write("POST", "/task-sessions", {"id": session_id, "task_id": task_id, **_given(optional)})
+
+    async def update_session(self, session_id: str, state: str) -> Written:
+        """Replaces the state of a session."""
+        return await self._write("PATCH", f"/task-sessions/{_path(session_id)}", {"state": state})
 
     async def delete_session(self, session_id: str) -> Written:
         """Deletes a session with its messages and turns."""
@@ -235,6 +303,14 @@ class Writers:
         except (KeyError, ValueError):
             raise _refusal(200, None) from None
 
+    async def _found(self, path: str) -> JSON | None:
+        try:
+            return await self._asked("GET", path)
+        except WriteRefused as refused:
+            if refused.status != 404:
+                raise
+            return None
+
     async def _asked(self, method: str, path: str, body: JSON | None = None) -> JSON:
         payload = None if body is None else orjson.dumps(body)
         last: WriteError = Unreachable(self.url, "never asked")
@@ -266,6 +342,13 @@ class Writers:
             if answer.status != 200 or not isinstance(body, dict):
                 raise _refusal(answer.status, body)
             return body
+
+
+def _read(model: type[ModelT], body: JSON) -> ModelT:
+    try:
+        return model.model_validate(body)
+    except ValidationError:
+        raise _refusal(200, None) from None
 
 
 def _refusal(status: int, body: object) -> WriteRefused:

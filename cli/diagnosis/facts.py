@@ -20,6 +20,7 @@ class DatabaseFacts:
 
     `current`, `latest`: schema versions of the database and of this program. `triggers`: enabled or not, by
     "table.trigger". `identities`: pg_class.relreplident by table. `heartbeat_age`, `clock_skew`: seconds.
+    `administrated`: anybody may administer; None where that cannot be told.
     """
 
     place: str
@@ -35,6 +36,7 @@ class DatabaseFacts:
     triggers: Mapping[str, bool] = field(default_factory=dict)
     identities: Mapping[str, str] = field(default_factory=dict)
     heartbeat_age: float | None = None
+    administrated: bool | None = None
     slots: tuple[Slot, ...] = ()
     clock_skew: float = 0.0
 
@@ -53,13 +55,16 @@ class RedisFacts:
 
 @dataclass(frozen=True, slots=True)
 class GatewayFacts:
-    """The gateway's own answer to `/ready`. `reasons`: what it waits for, by part."""
+    """The gateway's own answer to `/ready`. `reasons`: what it waits for, by part. `authentication`: its mode, empty
+    where it does not tell.
+    """
 
     url: str
     error: str = ""
     status: int = 0
     state: str = ""
     reasons: Mapping[str, str] = field(default_factory=dict)
+    authentication: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from typing import Any
 
 import aiohttp
 import asyncpg
@@ -13,6 +14,7 @@ from redis.exceptions import RedisError
 from cli.database import CONNECT_ERRORS, place
 from cli.diagnosis.facts import DatabaseFacts, Facts, GatewayFacts, RedisFacts, Slot
 from client.reasons import reason as gateway_reason
+from services.gateway.identity.accounts import ADMINISTRATED
 from services.revision.schema.migrate import status
 from shared.contracts.streams import COMMANDS, READS
 from shared.database import connect
@@ -92,6 +94,7 @@ async def _database(connection: asyncpg.Connection, name: str) -> DatabaseFacts:
         triggers={row["name"]: row["enabled"] for row in await connection.fetch(_TRIGGERS)},
         identities={row["name"]: row["kind"] for row in await connection.fetch(_IDENTITIES)},
         heartbeat_age=await connection.fetchval(_HEARTBEAT) if schema.current else None,
+        administrated=await connection.fetchval(ADMINISTRATED) if schema.current == schema.latest else None,
         slots=tuple(Slot(**row) for row in await connection.fetch(_SLOTS)),
         clock_skew=skew,
     )
@@ -122,19 +125,27 @@ async def _redis(client: Redis, name: str) -> RedisFacts:
 
 
 async def look_at_gateway(url: str) -> GatewayFacts:
-    """Asks the gateway whether it is ready."""
+    """Asks the gateway whether it is ready, and whether people sign in there."""
     try:
-        timeout = aiohttp.ClientTimeout(total=LOOK_SECONDS)
-        async with aiohttp.ClientSession(timeout=timeout) as http, http.get(f"{url.rstrip('/')}/ready") as answer:
-            content = await answer.read()
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=LOOK_SECONDS)) as http:
+            status, body = await _answer(http, f"{url.rstrip('/')}/ready")
+            _, asker = await _answer(http, f"{url.rstrip('/')}/api/v1/auth/me")
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
         return GatewayFacts(url, error=gateway_reason(error))
+    if body is None:
+        return GatewayFacts(url, error="something else than a gateway answers there")
+    reasons = body.get("reasons")
+    named = {str(part): str(reason) for part, reason in reasons.items()} if isinstance(reasons, dict) else {}
+    mode = "" if asker is None else str(asker.get("mode", ""))
+    return GatewayFacts(url, "", status, str(body.get("status", "")), named, mode)
+
+
+# Any: whatever answers there.
+async def _answer(http: aiohttp.ClientSession, url: str) -> tuple[int, dict[str, Any] | None]:
+    async with http.get(url) as answer:
+        content = await answer.read()
     try:
         body = orjson.loads(content)
     except orjson.JSONDecodeError:
         body = None
-    if not isinstance(body, dict):
-        return GatewayFacts(url, error="something else than a gateway answers there")
-    reasons = body.get("reasons")
-    named = {str(part): str(reason) for part, reason in reasons.items()} if isinstance(reasons, dict) else {}
-    return GatewayFacts(url, "", answer.status, str(body.get("status", "")), named)
+    return answer.status, body if isinstance(body, dict) else None

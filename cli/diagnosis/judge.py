@@ -49,7 +49,12 @@ class Finding:
 
 def judge(facts: Facts) -> tuple[Finding, ...]:
     """Every finding, part by part. A part that cannot be reached gives one finding and hides what lies behind it."""
-    return (*judge_database(facts.database), *judge_redis(facts.redis), *judge_gateway(facts.gateway))
+    return (
+        *judge_database(facts.database),
+        *judge_redis(facts.redis),
+        *judge_gateway(facts.gateway),
+        *judge_people(facts),
+    )
 
 
 def judge_database(facts: DatabaseFacts) -> tuple[Finding, ...]:
@@ -112,6 +117,19 @@ def judge_gateway(facts: GatewayFacts) -> tuple[Finding, ...]:
         Finding(
             "gateway", "ready", state, f"{facts.state or facts.status}: {reasons or 'no reason given'}",
             "Look at the parts it names; it becomes ready by itself once they answer.",
+        ),
+    )  # fmt: skip
+
+
+def judge_people(facts: Facts) -> tuple[Finding, ...]:
+    """Where people sign in: somebody administers."""
+    if facts.gateway.authentication != "enabled" or facts.database.administrated is None:
+        return ()
+    return (
+        _either(
+            "people", "administrator", facts.database.administrated, "there is one",
+            "people sign in, and there is no active administrator",
+            "Make one: `kandev-conversation user add NAME --admin`, or `user promote NAME`.", State.WARN,
         ),
     )  # fmt: skip
 

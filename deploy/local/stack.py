@@ -28,7 +28,8 @@ DEFAULT_PORT = 8080
 DEFAULT_RPC_PORT = 8081
 STOP_ORDER = (("gateway", "reader", "revision"), ("redis",), ("postgres",))
 
-Migrate = Callable[[str], Awaitable[None]]
+Migrate = Callable[[str], Awaitable[str]]
+"""Brings the database at a URL to this version's schema. Returns what the welcome should say of it, or nothing."""
 ServiceCommand = Callable[[str], Sequence[str]]
 
 
@@ -132,9 +133,9 @@ class _Stack:
             },
         )
         self._log.event("migrating the database")
-        await self._migrate(database)
+        note = await self._migrate(database)
         await _all(self._supervisor.start(program) for program in self._services(port, rpc_port, database, broker))
-        self._log.block(self._welcome(self._announced))
+        self._log.block(self._welcome(self._announced, note))
 
     async def _stop(self, force: asyncio.Event) -> None:
         self._log.event("stopping (ctrl-c again: by force)")
@@ -257,7 +258,7 @@ class _Stack:
             self._announced = self._announced.model_copy(update={"processes": processes})
             self._folder.announce(self._announced)
 
-    def _welcome(self, stack: RunningStack) -> str:
+    def _welcome(self, stack: RunningStack, note: str) -> str:
         others = [
             f"{_authority(self._options.host, p.ports['http'])}"
             for p in stack.processes
@@ -272,6 +273,7 @@ class _Stack:
             "  Follow      kandev-conversation tail SESSION",
             f"  Data        {self._folder.path} (kept; {RUN_FILE} names what runs)",
             "  Stop        ctrl-c",
+            *([f"  Note        {note}"] if note else []),
             "",
         ]
         return "\n".join(lines)

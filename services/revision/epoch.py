@@ -9,6 +9,9 @@ import asyncpg
 BREACH: Final = "capture broken: "
 """How the reason of an epoch begins that was minted because changes no longer reach the log or the revisions."""
 
+FIRST: Final = "first installation"
+"""Why the first epoch of a database is minted: as it must be, and no sign of trouble."""
+
 GONE: Final = "the row of conversation.epoch was gone"
 
 STALE: Final = timedelta(seconds=10)
@@ -60,7 +63,7 @@ class Recorded:
 def must_mint(recorded: Recorded, observed: Identity, now: datetime) -> str | None:
     """Why a new epoch is due, or `None` when the recorded one still names this history (R3)."""
     if recorded.heartbeat_at is None or recorded.identity is None:
-        return "first installation"
+        return FIRST
     if recorded.identity != observed:
         changed = [name for name in Identity.__slots__ if getattr(recorded.identity, name) != getattr(observed, name)]
         return f"another history: changed {', '.join(changed)}"

@@ -70,6 +70,14 @@ class CreateSession(Contract):
     started_at: Timestamp | None = None
 
 
+class UpdateSession(Contract):
+    """Replaces the state of a session. Nothing that followers see: the revision stays."""
+
+    kind: Literal["update_session"] = "update_session"
+    session_id: Id
+    state: str
+
+
 class DeleteSession(Contract):
     """Deletes a session with its messages and turns."""
 
@@ -168,6 +176,7 @@ Command = Annotated[
     | CreateTask
     | DeleteTask
     | CreateSession
+    | UpdateSession
     | DeleteSession
     | CreateMessage
     | AppendMessage

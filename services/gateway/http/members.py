@@ -4,13 +4,13 @@ from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
 from services.gateway.http.keys import CALLER, CONTROL, DATABASE, IDENTITY, SOURCE
-from services.gateway.http.routes import Answer, Route, plain_errors, typed_errors
+from services.gateway.http.routes import Answer, Parameter, Route, plain_errors, typed_errors
 from services.gateway.identity.accounts import Accounts, no_such_user, user_named
 from shared.contracts.base import Contract, Id
 from shared.contracts.commands import RemoveMember, SetMember
 from shared.contracts.control import MembershipChanged
 from shared.contracts.errors import RequestFailed
-from shared.contracts.reads import MemberList
+from shared.contracts.reads import ListAnswer, MemberList
 
 _ID: TypeAdapter[str] = TypeAdapter(Id)
 
@@ -41,10 +41,7 @@ class Membership(Contract):
 
 async def list_members(request: web.Request) -> web.Response:
     """Who is a member, told to everybody who may see the workspace."""
-    wanted = MemberList(identity=request[IDENTITY], workspace_id=_workspace(request))
-    answer = await request.app[SOURCE].list(wanted)
-    if not answer.workspaces:
-        raise _no_such_workspace()
+    answer = await _visible(request, _workspace(request))
     names = await Accounts(request.app[DATABASE]).names(tuple(row.user_id for row in answer.members))
     told = MembersTold(
         workspace_id=answer.workspaces[0].id,
@@ -59,9 +56,12 @@ async def list_members(request: web.Request) -> web.Response:
 
 
 async def set_member(request: web.Request) -> web.Response:
-    """Makes a user with an account a member."""
-    workspace_id, user_id = _workspace(request), user_named(request.match_info["user_id"])
-    if not await Accounts(request.app[DATABASE]).exists(user_id):
+    """Makes a user with an account a member. People know each other by their usernames: one may stand for the id."""
+    workspace_id = _workspace(request)
+    # Decided first: whose workspace it is not is told nothing else.
+    await _visible(request, workspace_id)
+    user_id = await Accounts(request.app[DATABASE]).found(user_named(request.match_info["user"]))
+    if user_id is None:
         raise no_such_user()
     administrator = request[CALLER].administrator
     return await _carried_out(
@@ -70,12 +70,21 @@ async def set_member(request: web.Request) -> web.Response:
 
 
 async def remove_member(request: web.Request) -> web.Response:
-    """Ends a membership; the user's open scopes there end at once."""
-    workspace_id, user_id = _workspace(request), user_named(request.match_info["user_id"])
+    """Ends a membership; the user's open scopes there end at once. It may be of an account that is gone."""
+    workspace_id, named = _workspace(request), user_named(request.match_info["user"])
+    user_id = await Accounts(request.app[DATABASE]).found(named) or named
     administrator = request[CALLER].administrator
     return await _carried_out(
         request, RemoveMember(workspace_id=workspace_id, user_id=user_id, administrator=administrator)
     )
+
+
+async def _visible(request: web.Request, workspace_id: str) -> ListAnswer:
+    """The workspace with its members, if the caller may see it. Raises RequestFailed `not_found`."""
+    answer = await request.app[SOURCE].list(MemberList(identity=request[IDENTITY], workspace_id=workspace_id))
+    if not answer.workspaces:
+        raise _no_such_workspace()
+    return answer
 
 
 async def _carried_out(request: web.Request, command: SetMember | RemoveMember) -> web.Response:
@@ -97,7 +106,8 @@ def _no_such_workspace() -> RequestFailed:
     return RequestFailed("not_found", "there is no such workspace, or it is not yours to see")
 
 
-_MEMBER = "/api/v1/workspaces/{workspace_id}/members/{user_id}"
+_MEMBER = "/api/v1/workspaces/{workspace_id}/members/{user}"
+_USER = Parameter("user", "The user's id, or else their username.", place="path", required=True)
 
 ROUTES = (
     Route(
@@ -116,6 +126,7 @@ ROUTES = (
         "writers",
         (Answer(200, "They are one.", Membership), *typed_errors(404, 429)),
         form="typed",
+        parameters=(_USER,),
     ),
     Route(
         "DELETE",
@@ -125,5 +136,6 @@ ROUTES = (
         "writers",
         (Answer(200, "They are none.", Membership), *typed_errors(404, 429)),
         form="typed",
+        parameters=(_USER,),
     ),
 )

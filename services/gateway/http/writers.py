@@ -26,6 +26,7 @@ from shared.contracts.commands import (
     DeleteTask,
     StartTurn,
     UpdateMessage,
+    UpdateSession,
 )
 from shared.contracts.control import AccessChanged
 from shared.contracts.errors import problem
@@ -152,6 +153,7 @@ ROUTES = (
     _route("POST", "/api/v1/tasks", CreateTask, "Create a task", "task_id"),
     _route("DELETE", "/api/v1/tasks/{task_id}", DeleteTask, "Delete a task with its sessions", body=False),
     _route("POST", "/api/v1/task-sessions", CreateSession, "Create a session", "session_id"),
+    _route("PATCH", _SESSION, UpdateSession, "Replace the state of a session"),
     _route("DELETE", _SESSION, DeleteSession, "Delete a session with its messages and turns", body=False),
     _route("POST", _SESSION + "/messages", CreateMessage, "Create a message", "message_id"),
     _route("PATCH", _MESSAGE, UpdateMessage, "Replace fields of a message"),

@@ -15,12 +15,16 @@ from shared.contracts.identity import Identity
 
 MOST_NAME_CHARACTERS = 100
 
+ADMINISTRATED = "SELECT EXISTS (SELECT FROM gateway.users WHERE is_admin AND disabled_at IS NULL)"
+"""Whether anybody may administer."""
+
 _ID: TypeAdapter[str] = TypeAdapter(Id)
 
 _COLUMNS = "id, username, display_name, is_admin, disabled_at, created_at"
 
 # By users_username; the others by primary key.
 _NAMED = "SELECT id, password_hash, disabled_at FROM gateway.users WHERE lower(username) = lower($1)"
+_FOUND = "SELECT id FROM gateway.users WHERE id = $1 OR lower(username) = lower($1) ORDER BY id = $1 DESC LIMIT 1"
 _ADD = f"""
 INSERT INTO gateway.users (id, username, display_name, password_hash, is_admin) VALUES ($1, $2, $3, $4, $5)
 RETURNING {_COLUMNS}
@@ -109,9 +113,14 @@ class Accounts:
             raise no_such_user()
         return str(row["id"])
 
-    async def exists(self, user_id: str) -> bool:
-        """Whether there is such an account, disabled or not."""
-        return bool(await self.names((user_id,)))
+    async def found(self, named: str) -> str | None:
+        """The id of the account, disabled or not, with this id; else of the one with this username."""
+        found: str | None = await self._database.fetchval(_FOUND, named)
+        return found
+
+    async def administrated(self) -> bool:
+        """Whether anybody may administer."""
+        return bool(await self._database.fetchval(ADMINISTRATED))
 
     async def names(self, user_ids: tuple[str, ...]) -> Mapping[str, tuple[str, str]]:
         """Username and display name of those ids that are accounts."""

@@ -7,7 +7,7 @@ import asyncpg
 
 from services.revision.commands.appends import Appends
 from services.revision.commands.messages import create_message, delete_message, update_message
-from services.revision.commands.sessions import create_session, delete_session
+from services.revision.commands.sessions import create_session, delete_session, update_session
 from services.revision.commands.transaction import Transactions
 from services.revision.commands.turns import complete_turn, start_turn
 from services.revision.commands.workspaces import create_task, create_workspace, delete_task, remove_member, set_member
@@ -28,6 +28,7 @@ from shared.contracts.commands import (
     SetMember,
     StartTurn,
     UpdateMessage,
+    UpdateSession,
 )
 from shared.contracts.identity import Identity
 
@@ -41,6 +42,7 @@ _HANDLERS: Mapping[type[Contract], Handler] = {
     CreateTask: create_task,
     DeleteTask: delete_task,
     CreateSession: create_session,
+    UpdateSession: update_session,
     DeleteSession: delete_session,
     CreateMessage: create_message,
     UpdateMessage: update_message,

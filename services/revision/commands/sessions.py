@@ -2,10 +2,10 @@
 
 import asyncpg
 
-from services.revision.commands.session import sees_session, standing, unchanged
+from services.revision.commands.session import open_session, sees_session, standing, unchanged
 from services.revision.commands.values import is_metadata, is_moment, metadata_text, moment, refuse_nul
 from services.revision.commands.workspaces import require_task
-from shared.contracts.commands import CommandResult, CreateSession, DeleteSession
+from shared.contracts.commands import CommandResult, CreateSession, DeleteSession, UpdateSession
 from shared.contracts.errors import RequestFailed
 from shared.contracts.identity import Identity
 
@@ -16,11 +16,19 @@ INSERT INTO public.task_sessions (id, task_id, state, is_passthrough, metadata, 
 VALUES ($1, $2, $3, $4, $5, coalesce($6::timestamptz, clock_timestamp()))
 """
 _LOCK = "SELECT FROM public.task_sessions WHERE id = $1 FOR UPDATE"
+_UPDATE = """
+UPDATE public.task_sessions
+   SET state = $2, updated_at = greatest(clock_timestamp(), updated_at + interval '1 microsecond')
+ WHERE id = $1 AND state <> $2
+"""
 _DELETE = "DELETE FROM public.task_sessions WHERE id = $1"
 
 
 async def create_session(connection: asyncpg.Connection, identity: Identity, command: CreateSession) -> CommandResult:
-    """A session of a visible task. Its first revision is the floor (R1); the base is 0, there was nothing before."""
+    """A session of a visible task. Its first revision is the floor (R1); the base is 0, there was nothing before.
+
+    An id that another session has is told before anything about the task: who asks can know it before making one.
+    """
     refuse_nul(command.state)
     started_at = moment(command.started_at)
     await require_task(connection, identity, command.task_id)
@@ -34,6 +42,8 @@ async def create_session(connection: asyncpg.Connection, identity: Identity, com
         )
         if not same:
             raise RequestFailed("conflict", "this id belongs to another session, or to this one after it was changed")
+    await require_task(connection, identity, command.task_id)
+    if row is not None:
         return await unchanged(connection, command.session_id)
     await connection.execute(
         _ADD,
@@ -46,6 +56,14 @@ async def create_session(connection: asyncpg.Connection, identity: Identity, com
     )
     epoch, revision = await standing(connection, command.session_id)
     return CommandResult(session_id=command.session_id, epoch=epoch, base_revision=0, revision=revision)
+
+
+async def update_session(connection: asyncpg.Connection, identity: Identity, command: UpdateSession) -> CommandResult:
+    """One that is in that state already stays as it is."""
+    refuse_nul(command.state)
+    session = await open_session(connection, identity, command.session_id)
+    await connection.execute(_UPDATE, command.session_id, command.state)
+    return await session.unchanged(connection)
 
 
 async def delete_session(connection: asyncpg.Connection, identity: Identity, command: DeleteSession) -> CommandResult:

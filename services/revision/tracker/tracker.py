@@ -12,7 +12,7 @@ import asyncpg
 import psycopg
 from pydantic import SecretStr
 
-from services.revision.epoch import mint, mint_for_breach, read_epoch, settle_epoch
+from services.revision.epoch import FIRST, mint, mint_for_breach, read_epoch, settle_epoch
 from services.revision.tracker.assembly import Assembler
 from services.revision.tracker.backoff import Backoff
 from services.revision.tracker.drafts import Transaction
@@ -193,7 +193,7 @@ class Tracker:
         """What a new leader owes before it publishes: the epoch's checks (R3), and a mint that failed before (T4)."""
         reason = await settle_epoch(control, stream.system_identifier, stream.timeline)
         if reason is not None:
-            _log.warning("a new epoch was minted: %s", reason)
+            _log.log(logging.INFO if reason == FIRST else logging.WARNING, "a new epoch was minted: %s", reason)
         elif self._owed is not None:
             await mint(control, self._owed)
         self._owed = None

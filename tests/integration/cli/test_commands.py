@@ -26,6 +26,8 @@ COMMANDS = (
     "settings",
     "plugin",
     "migrate",
+    "user",
+    "workspace",
     "psql",
     "run",
 )
@@ -40,7 +42,7 @@ async def test_help_names_every_command_and_shows_examples() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 async def test_every_command_explains_itself(command: str) -> None:
-    shown = await run(command, "--help")
+    shown = await run(command, "-h")
     assert shown.code == 0
     assert "Usage: kandev-conversation" in shown.out
 
@@ -268,12 +270,16 @@ async def test_sessions_are_listed_newest_first(tmp_path: Path) -> None:
         one = await run("sessions", "--task", task, "--url", routes.url)
     assert (none.code, none.out) == (0, "")
     assert "No session yet" in none.err
-    ids = [line.split()[0] for line in listed.out.splitlines()]
+    head, *lines = listed.out.splitlines()
+    ids = [line.split()[0] for line in lines]
+    assert head.split() == ["SESSION", "STATE", "REVISION", "STARTED", "TASK", "TITLE"]
+    assert [line.split()[-1] for line in lines] == ["b", "a"]
     assert sorted(ids) == sorted([SESSION, "other"])
     rows = json.loads(told.out)
     assert [row["id"] for row in rows["sessions"]] == ids
     assert (rows["total"], rows["sessions"][0]["revision"].isdigit()) == (2, True)
-    assert [line.split()[0] for line in one.out.splitlines()] == ["other"]
+    assert [row["task_title"] for row in rows["sessions"]] == ["b", "a"]
+    assert [line.split()[0] for line in one.out.splitlines()[1:]] == ["other"]
 
 
 async def test_sessions_of_a_gateway_that_is_not_there() -> None:

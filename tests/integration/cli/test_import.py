@@ -26,7 +26,7 @@ async def test_a_file_becomes_a_session_and_a_second_import_changes_nothing(tmp_
     assert [skip["line"] for skip in report["files"][0]["skipped"]] == [14, 15]
     assert f"{file}:14: is not JSON; skipped" in first.err
     assert f"{file}:15: is longer than 8 MiB" in first.err
-    assert "0 rows new, 0 updated, 0 refused" in second.out
+    assert "0 rows new, 0 completed, 0 left as stored, 0 refused" in second.out
     assert routes.snapshot() == state
     held = routes.sessions[SESSION]
     assert all("completed_at" in turn for turn in held.turns.values())
@@ -73,8 +73,61 @@ async def test_a_file_that_has_grown_completes_what_was_unfinished(tmp_path: Pat
         await run("import", tmp_path / "t", "--url", whole.url)
 
     assert second.code == 0
-    assert "2 rows new, 2 updated, 0 refused" in second.out
+    assert "2 rows new, 2 completed, 0 left as stored, 0 refused" in second.out
     assert rows(grown) == rows(whole)
+
+
+async def test_an_older_copy_takes_nothing_back(tmp_path: Path) -> None:
+    """What it knows less of is what an earlier file said, seen from the other side: a beginning."""
+    early = [prompt(0, "go"), said(1, "I ", "r"), tool(2, "t", "Bash", command="ls")]
+    late = [result(3, "t", "a file"), said(4, "see", "r"), prompt(5, "good")]
+    async with serving(WriteRoutes()) as routes:
+        await run("import", write(tmp_path / "whole", [*early, *late]), "--url", routes.url)
+        state = rows(routes)
+        older = await run("import", write(tmp_path / "older", early), "--url", routes.url)
+        assert rows(routes) == state
+    assert older.code == 0
+    assert "0 rows new, 0 completed, 2 left as stored, 0 refused" in older.out
+    assert older.err == f"{tmp_path / 'older'}: what is stored differs from lines 2, 3; left as it is\n"
+
+
+async def test_edits_stay_and_what_is_missing_is_completed(tmp_path: Path) -> None:
+    file = write(tmp_path / "t", [prompt(0, "go"), said(1, "yes"), said(2, "done"), prompt(3, "ok"), said(4, "bye")])
+    async with serving(WriteRoutes()) as routes:
+        await run("import", file, "--url", routes.url)
+        messages, turns = routes.sessions[SESSION].messages, routes.sessions[SESSION].turns
+        by_content = {row["content"]: row for row in messages.values()}
+        by_content["go"]["content"] = "go!"
+        by_content["yes"]["content"] = "yes!"
+        by_content["done"]["metadata"] = {"by": "hand"}
+        list(turns.values())[1]["started_at"] = "2026-01-01T00:00:00Z"
+        del messages[by_content["bye"]["id"]]
+        told = await run("import", file, "--url", routes.url, "--json")
+    (session,) = json.loads(told.out)["sessions"]
+    assert (session["created"], session["updated"], session["kept"]) == (1, 0, [1, 2, 3, 4])
+    assert [row["content"] for row in messages.values()] == ["go!", "yes!", "done", "ok", "bye"]
+    assert by_content["done"]["metadata"] == {"by": "hand"}
+    assert "what is stored differs from lines 1, 2, 3, 4; left as it is" in told.err
+
+
+async def test_a_workspace_is_named_by_its_id_too(tmp_path: Path) -> None:
+    async with serving(WriteRoutes(workspaces={"theirs": {"id": "theirs", "name": "Team"}})) as routes:
+        file = write(tmp_path / "t", [prompt(0, "a")])
+        for command in ("import", "replay"):
+            assert (await run(command, file, "--url", routes.url, "--workspace", "theirs")).code == 0
+    assert list(routes.workspaces) == ["theirs"]
+    assert {task["workspace_id"] for task in routes.tasks.values()} == {"theirs"}
+
+
+async def test_the_local_users_ids_stay_what_they_were(tmp_path: Path) -> None:
+    file = write(tmp_path / "t", [prompt(0, "a")])
+    async with serving(WriteRoutes()) as routes:
+        for command in ("import", "replay"):
+            assert (await run(command, file, "--url", routes.url)).code == 0
+    assert {workspace["name"]: id_ for id_, workspace in routes.workspaces.items()} == {
+        "Imported transcripts": "832e3c05-1695-5399-b093-d95e12200156",
+        "Replays": "6bdf4357-cb06-5e03-96bd-c05c4ab7f6c2",
+    }
 
 
 async def test_a_message_too_large_for_one_request_arrives_whole_and_once(tmp_path: Path) -> None:
@@ -131,7 +184,7 @@ async def test_one_of_a_thing_is_one(tmp_path: Path) -> None:
     async with serving(WriteRoutes()) as routes:
         shown = await run("import", write(tmp_path / "t", [prompt(0, "a")]), "--url", routes.url)
     assert "1 line, 1 session\n" in shown.out
-    assert "1 message, 1 turn; 2 rows new, 0 updated, 0 refused" in shown.out
+    assert "1 message, 1 turn; 2 rows new, 0 completed, 0 left as stored, 0 refused" in shown.out
 
 
 async def test_one_bad_file_among_good_ones_leaves_nothing_half_done(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ async def test_a_replay_is_a_new_live_session_with_its_id_first(tmp_path: Path) 
     assert (done["messages"], done["updates"], done["turns"]) == (9, 2, 2)
     assert done["appends"] >= 3
     for session in routes.sessions.values():
+        assert session.request["state"] == "COMPLETED"
         messages = list(session.messages.values())
         assert [row["content"] for row in messages] == [
             "Make the lamp green",
@@ -60,6 +61,7 @@ async def test_ctrl_c_stops_where_it_is_and_completes_nothing(tmp_path: Path) ->
     assert stopped.err.startswith("Stopped: ")
     (session,) = routes.sessions.values()
     assert 1 <= len(session.messages) < 600
+    assert session.request["state"] == "RUNNING"
     assert not any("completed_at" in turn for turn in session.turns.values())
 
 

@@ -72,6 +72,37 @@ async def test_accounts_are_listed_changed_and_kept_usable(database_url: str, po
     assert await Passwords().matches(after.password_hash, "another horse")
 
 
+async def test_administrators_are_made_and_unmade(database_url: str, pool: asyncpg.Pool) -> None:
+    """Who is added while there is none is told how one is made."""
+    first = await with_password(database_url, "add", "ann")
+    assert "There is no administrator yet" in first.err
+    assert (await run("user", "promote", "ANN", KANDEV_DATABASE_URL=database_url)).code == 0
+    second = await with_password(database_url, "add", "bob")
+    assert "administrator" not in second.err
+    last = await run("user", "demote", "ann", KANDEV_DATABASE_URL=database_url)
+    assert (last.code, "last active administrator" in last.err) == (2, True)
+    await run("user", "promote", "bob", KANDEV_DATABASE_URL=database_url)
+    assert (await run("user", "demote", "ann", KANDEV_DATABASE_URL=database_url)).code == 0
+    assert [account.administrator for account in await Accounts(pool).all()] == [False, True]
+
+
+async def test_times_of_tokens_are_told_to_the_second_with_their_zone(database_url: str, pool: asyncpg.Pool) -> None:
+    await with_password(database_url, "add", "ann")
+    user_id = await Accounts(pool).id_of("ann")
+    await pool.execute(
+        "INSERT INTO gateway.access_tokens (id, user_id, secret_hash, created_at, expires_at, last_used_at) "
+        "VALUES ('0123abcd', $1, '', '2026-01-02 03:04:05.678Z', '2026-02-03Z', '2026-01-02 03:04:06.789Z')",
+        user_id,
+    )
+    shown = await run("user", "tokens", "ann", KANDEV_DATABASE_URL=database_url)
+    assert [cell.strip() for cell in shown.out.splitlines()[1].split("  ") if cell] == [
+        "0123abcd",
+        "2026-01-02 03:04:05 UTC",
+        "2026-02-03 00:00:00 UTC (ended)",
+        "2026-01-02 03:04:06 UTC",
+    ]
+
+
 async def test_a_token_is_printed_once(database_url: str, pool: asyncpg.Pool) -> None:
     await with_password(database_url, "add", "ann")
     made = await run("user", "token", "ann", "--name", "laptop", "--expires", "90", KANDEV_DATABASE_URL=database_url)
@@ -131,7 +162,18 @@ async def test_the_group_names_every_command() -> None:
     assert shown.code == 0
     assert all(
         f"\n  {command} " in shown.out
-        for command in ("add", "list", "disable", "enable", "password", "token", "tokens", "revoke")
+        for command in (
+            "add",
+            "list",
+            "disable",
+            "enable",
+            "promote",
+            "demote",
+            "password",
+            "token",
+            "tokens",
+            "revoke",
+        )
     )
 
 

@@ -86,8 +86,16 @@ class WriteRoutes:
                     if task in {None, session.request["task_id"]}
                 ]
                 return web.json_response({"sessions": rows, "total": len(rows)})
+            case ["auth", "me"]:
+                return web.json_response({"mode": "disabled", "user": {"id": "default-user"}})
+            case ["tasks"]:
+                return web.json_response({"tasks": list(self.tasks.values()), "total": len(self.tasks)})
+            case ["workspaces", workspace_id, "members"] if workspace_id in self.workspaces:
+                return web.json_response({"workspace_id": workspace_id, "owner_id": "", "members": []})
             case ["task-sessions", session_id, "messages"] if session_id in self.sessions:
-                return web.json_response({"messages": [], "total": 0})
+                row = self.sessions[session_id].messages.get(request.query["around"])
+                if row is not None:
+                    return web.json_response({"messages": [row], "total": 1})
         return web.json_response(Refused(404, "not_found").body, status=404)
 
     def apply(self, method: str, path: list[str], raw: bytes) -> tuple[str, int, int]:
@@ -105,6 +113,10 @@ class WriteRoutes:
                 return "", 0, 0
             case "POST", ["task-sessions"]:
                 return self.create_session(body)
+            case "PATCH", ["task-sessions", session_id] if session_id in self.sessions:
+                session = self.sessions[session_id]
+                session.request |= body
+                return session_id, session.revision, session.revision
             case _, ["task-sessions", session_id, *rest]:
                 if session_id not in self.sessions:
                     raise Refused(404, "not_found")
@@ -115,14 +127,14 @@ class WriteRoutes:
         raise Refused(404, "not_found")
 
     def create_session(self, body: Row) -> tuple[str, int, int]:
+        known = self.sessions.get(body["id"])
+        if known is not None and known.request != body:
+            raise Refused(409, "conflict")
         if body["task_id"] not in self.tasks:
             raise Refused(404, "not_found")
-        known = self.sessions.get(body["id"])
         if known is None:
             self.sessions[body["id"]] = Session(body)
             return body["id"], 0, 1
-        if known.request != body:
-            raise Refused(409, "conflict")
         return body["id"], known.revision, known.revision
 
     def change(self, session: Session, method: str, path: list[str], body: Row) -> int:

@@ -17,6 +17,7 @@ from shared.contracts.commands import (
     DeleteTask,
     StartTurn,
     UpdateMessage,
+    UpdateSession,
 )
 from shared.contracts.identity import Identity
 from shared.times import format_microseconds
@@ -44,6 +45,7 @@ def story() -> list[Command]:
         UpdateMessage(message_id="m2", session_id="s2", content="hello again", expected_revision=5),
         CompleteTurn(turn_id="u2", session_id="s2"),
         DeleteMessage(message_id="m2", session_id="s2"),
+        UpdateSession(session_id="s2", state="COMPLETED"),
         DeleteSession(session_id="s2"),
         DeleteTask(task_id="t2"),
     ]
@@ -56,13 +58,14 @@ async def test_every_command_twice_changes_nothing_the_second_time(source: Sourc
         second = await source.do(command)
         assert await source.state() == state, command.kind
         assert second.base_revision == second.revision
-        if first.session_id and command.kind != "delete_session":
+        if first.session_id and command.kind not in {"update_session", "delete_session"}:
             assert first.revision > first.base_revision
             assert second == first.model_copy(update={"base_revision": first.revision})
 
 
 async def test_intervals_of_one_session_follow_each_other(source: Source) -> None:
-    results = [result for command in story() if (result := await source.do(command)).session_id]
+    changing = [command for command in story() if not isinstance(command, UpdateSession)]
+    results = [result for command in changing if (result := await source.do(command)).session_id]
     created, *following = results
     assert created.base_revision == 0
     for before, after in zip(results, following, strict=False):
@@ -181,6 +184,28 @@ async def test_deleting_what_is_not_there_is_done_already(source: Source) -> Non
     assert (await source.do(DeleteTask(task_id="nobody"))).revision == 0
 
 
+async def test_the_state_of_a_session_is_replaced_and_the_revision_stays(source: Source) -> None:
+    revision = await source.revision()
+    result = await source.do(UpdateSession(session_id="s", state="COMPLETED"))
+    assert (result.session_id, result.base_revision, result.revision) == ("s", revision, revision)
+    state, updated_at = await source.pool.fetchrow("SELECT state, updated_at FROM task_sessions WHERE id = 's'")
+    assert state == "COMPLETED"
+    await source.do(UpdateSession(session_id="s", state="COMPLETED"))
+    assert await source.pool.fetchval("SELECT updated_at FROM task_sessions WHERE id = 's'") == updated_at
+    assert (await source.refusal(UpdateSession(session_id="nobody", state="x"))).code == "not_found"
+
+
+async def test_an_id_that_is_taken_is_told_before_the_task_is_made(source: Source) -> None:
+    """By anybody's session. One that is the same in every way is told to nobody but who sees its task."""
+    for command in story()[:3]:
+        await source.do(command)
+    for identity in (ANN, BOB):
+        taken = await source.refusal(CreateSession(session_id="s2", task_id="nothing"), identity)
+        free = await source.refusal(CreateSession(session_id="s9", task_id="nothing"), identity)
+        assert (taken.code, free.code) == ("conflict", "not_found")
+    assert (await source.refusal(story()[2], BOB)).code == "not_found"
+
+
 async def test_a_message_of_another_session_is_not_reached_through_this_one(source: Source) -> None:
     await source.do(CreateSession(session_id="s3", task_id="t"))
     await source.do(prompt())
@@ -210,6 +235,7 @@ async def test_access_is_the_same_for_every_command(source: Source) -> None:
         UpdateMessage(message_id="m2", session_id="s2", content="x", expected_revision=revision),
         CompleteTurn(turn_id="u2", session_id="s2"),
         DeleteMessage(message_id="m2", session_id="s2"),
+        UpdateSession(session_id="s2", state="x"),
     ]
     deletions: list[Command] = [DeleteSession(session_id="s2"), DeleteTask(task_id="t2")]
     state = await source.state()

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.cli.command import run
+from tests.integration.cli.command import ended, run, started
 from tests.integration.identity.people import People, Person
 from tests.support.stack import Stack
-from tests.unit.cli.recording import SESSION, example, write
+from tests.unit.cli.recording import SESSION, example, prompt, write
 
 
 async def test_a_token_lets_commands_in(guarded: Stack, person: Person, people: People, tmp_path: Path) -> None:
@@ -22,6 +22,73 @@ async def test_a_token_lets_commands_in(guarded: Stack, person: Person, people: 
     stranger = await people.add()
     hidden = await run("sessions", **{**given, "KANDEV_TOKEN": stranger.token})
     assert (hidden.code, SESSION in hidden.out) == (0, False)
+
+
+async def test_everybody_writes_to_a_workspace_of_their_own(guarded: Stack, people: People, tmp_path: Path) -> None:
+    """By default, and by any name; a member can also name one that is shared with them."""
+    seen = []
+    for name in ("first", "second"):
+        person = await people.add()
+        given = {"KANDEV_URL": guarded.url, "KANDEV_TOKEN": person.token}
+        file = write(tmp_path / name, [prompt(0, "go", sessionId=f"own-{name}")])
+        assert (await run("import", file, **given)).code == 0
+        assert (await run("replay", file, "--speed", "1000", **given)).code == 0
+        assert (await run("replay", file, "--speed", "1000", "--workspace", "Mine", **given)).code == 0
+        rows = await guarded.pool.fetch("SELECT id, name FROM workspaces WHERE owner_id = $1", person.id)
+        owned = {row["name"]: row["id"] for row in rows}
+        assert set(owned) == {"Imported transcripts", "Replays", "Mine"}
+        seen.append((person, owned, given, file))
+    (owner, owned, _, _), (member, _, given, file) = seen
+    path = f"/api/v1/workspaces/{owned['Mine']}/members/{member.username}"
+    assert (await guarded.call("PUT", path, headers=owner.bearer))[0] == 200
+    assert (await run("replay", file, "--speed", "1000", "--workspace", owned["Mine"], **given)).code == 0
+    _, tasks = await guarded.call("GET", f"/api/v1/tasks?workspace_id={owned['Mine']}", headers=owner.bearer)
+    assert tasks["total"] == 2
+
+
+async def test_an_import_that_is_refused_leaves_nothing_behind(guarded: Stack, people: People, tmp_path: Path) -> None:
+    file = write(tmp_path / "session.jsonl", [prompt(0, "go", sessionId="somebody's")])
+    first, second = await people.add(), await people.add()
+    assert (await run("import", file, KANDEV_URL=guarded.url, KANDEV_TOKEN=first.token)).code == 0
+    refused = await run("import", file, KANDEV_URL=guarded.url, KANDEV_TOKEN=second.token)
+    assert (refused.code, refused.out) == (2, "")
+    assert "--workspace" in refused.err
+    owned = await guarded.pool.fetchval("SELECT count(*) FROM workspaces WHERE owner_id = $1", second.id)
+    assert owned == 0
+
+
+async def test_a_workspace_that_was_given_away_is_told(guarded: Stack, people: People, tmp_path: Path) -> None:
+    owner, other = await people.add(), await people.add()
+    given = {"KANDEV_URL": guarded.url, "KANDEV_TOKEN": owner.token}
+    file = write(tmp_path / "session.jsonl", [prompt(0, "go", sessionId="given away")])
+    assert (await run("replay", file, "--speed", "1000", **given)).code == 0
+    await guarded.pool.execute("UPDATE workspaces SET owner_id = $2 WHERE owner_id = $1", owner.id, other.id)
+    refused = await run("replay", file, **given)
+    assert (refused.code, refused.out) == (2, "")
+    assert "Your workspace 'Replays' belongs to somebody else now: choose another with --workspace." in refused.err
+
+
+async def test_who_may_follow_is_decided_while_tail_runs(guarded: Stack, people: People) -> None:
+    """A user who is disabled is signed out; one who is taken off a workspace learns nothing about the session."""
+    for ending, says in (("user", "Signed out"), ("workspace", "is no longer yours to read, or was removed")):
+        owner, reader = await people.add(), await people.add()
+        name = f"followed-{ending}"
+        for path, body in (
+            ("workspaces", {"id": name, "name": name}),
+            ("tasks", {"id": name, "workspace_id": name, "title": name}),
+            ("task-sessions", {"id": name, "task_id": name}),
+        ):
+            assert (await guarded.call("POST", f"/api/v1/{path}", json=body, headers=owner.bearer))[0] == 200
+        database = {"KANDEV_DATABASE_URL": guarded.database_url}
+        assert (await run("workspace", "share", name, reader.username, **database)).code == 0
+        process = await started("tail", name, "--json", KANDEV_URL=guarded.url, KANDEV_TOKEN=reader.token)
+        assert process.stdout is not None
+        while b'"live"' not in (line := await process.stdout.readline()):
+            assert line
+        acted = ["user", "disable", reader.username] if ending == "user" else ["workspace", "unshare", name, reader.id]
+        assert (await run(*acted, **database)).code == 0
+        stopped = await ended(process)
+        assert (stopped.code, says in stopped.err) == (1, True), stopped.err
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from services.gateway.identity.accounts import Accounts
 from shared.contracts import streams
 from tests.integration.identity.people import SECOND, People, Person
 from tests.support.stack import Stack
@@ -57,6 +58,28 @@ async def test_a_member_sees_what_is_there(guarded: Stack, people: People, perso
     for _ in range(2):
         assert await guarded.call("DELETE", f"{path}/{other.id}", headers=person.bearer) == done
     assert await guarded.call("GET", path, headers=other.bearer) == (404, {"error": UNSEEN})
+
+
+async def test_a_foreign_workspace_is_told_before_who_has_an_account(
+    guarded: Stack, people: People, person: Person, workspace: str
+) -> None:
+    other = await people.add()
+    for method in ("PUT", "DELETE"):
+        for named in (person.id, person.username, "nobody"):
+            path = f"/api/v1/workspaces/{workspace}/members/{named}"
+            status, body = await guarded.call(method, path, headers=other.bearer)
+            assert (status, refusal(body)) == (404, ("not_found", UNSEEN))
+
+
+async def test_a_username_stands_for_the_id(guarded: Stack, people: People, person: Person, workspace: str) -> None:
+    """However it is capitalised. Where it is also somebody's id, theirs is meant."""
+    other = await people.add()
+    path = f"/api/v1/workspaces/{workspace}/members"
+    done = (200, {"workspace_id": workspace, "user_id": other.id})
+    for method in ("PUT", "DELETE"):
+        assert await guarded.call(method, f"{path}/{other.username.upper()}", headers=person.bearer) == done
+    await Accounts(guarded.pool).add(other.id, "")
+    assert await guarded.call("PUT", f"{path}/{other.id}", headers=person.bearer) == done
 
 
 async def test_every_gateway_is_told(guarded: Stack, people: People, person: Person, workspace: str) -> None:

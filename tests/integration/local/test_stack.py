@@ -4,6 +4,8 @@ import os
 import signal
 import socket
 import stat
+import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 
@@ -298,3 +300,28 @@ def permissions(folder: Path) -> dict[Path, tuple[int, int]]:
     code = Path(__file__).parents[3]
     looked_at = [folder, *folder.parents, code, *code.parents]
     return {path: (path.stat().st_mode, path.stat().st_uid) for path in looked_at}
+
+
+NOBODY = "people sign in, and there is no administrator yet"
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_the_welcome_says_where_nobody_could_administer(terminal: Terminal, given: dict[str, str], mode: str) -> None:
+    """While there is none: not where everybody is the local user, and no more once there is one."""
+    environment = {**given, "KANDEV_AUTH": mode}
+    process = terminal.up(environment)
+    stack = terminal.ready(process)
+    process.terminate()
+    assert process.wait(PATIENCE) == 0
+    assert (NOBODY in terminal.text()) is (mode == "enabled")
+    subprocess.run(
+        [sys.executable, "-m", "cli.main", "user", "add", "ann", "--admin", "--password-stdin"],
+        env={**os.environ, "KANDEV_DATABASE_URL": stack.database_url},
+        input=b"correct horse\n",
+        check=True,
+    )
+    process = terminal.up(environment)
+    terminal.ready(process)
+    process.terminate()
+    assert process.wait(PATIENCE) == 0
+    assert NOBODY not in terminal.text()

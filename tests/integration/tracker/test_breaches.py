@@ -311,6 +311,18 @@ async def test_an_epoch_that_is_gone_before_the_first_tracker(
         assert await writer.fetchval("SELECT count(*) FROM conversation.epoch WHERE heartbeat_at IS NOT NULL") == 1
 
 
+async def test_only_an_epoch_after_the_first_one_is_a_warning(
+    database_url: str, redis_url: str, writer: asyncpg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, module.__name__)
+    for _ in range(2):
+        async with tracking(database_url, redis_url) as tracker:
+            await leads(tracker)
+        await writer.execute("UPDATE conversation.epoch SET heartbeat_at = heartbeat_at - interval '1 hour'")
+    minted = [record.levelname for record in caplog.records if "a new epoch was minted" in record.getMessage()]
+    assert minted == ["INFO", "WARNING"]
+
+
 async def test_a_slot_that_stays_blocked_is_one_line_in_the_log(
     database_url: str, redis_url: str, writer: asyncpg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:

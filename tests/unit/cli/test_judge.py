@@ -3,14 +3,16 @@ from typing import Any
 
 import pytest
 
-from cli.diagnosis.facts import DatabaseFacts, GatewayFacts, RedisFacts, Slot
+from cli.diagnosis.facts import DatabaseFacts, Facts, GatewayFacts, RedisFacts, Slot
 from cli.diagnosis.judge import (
     IDENTITIES,
     PUBLISHED,
     TRIGGERS,
     State,
+    judge,
     judge_database,
     judge_gateway,
+    judge_people,
     judge_redis,
     worst,
 )
@@ -104,3 +106,21 @@ def test_a_gateway_that_is_not_ready_is_found(change: dict[str, Any], state: Sta
     (finding,) = judge_gateway(replace(GATEWAY, **change))
     assert finding.state is state
     assert finding.advice
+
+
+@pytest.mark.parametrize(
+    ("mode", "administrated", "states"),
+    [
+        ("enabled", True, [State.OK]),
+        ("enabled", False, [State.WARN]),
+        ("enabled", None, []),
+        ("disabled", False, []),
+        ("", False, []),
+    ],
+)
+def test_people_who_sign_in_need_an_administrator(mode: str, administrated: bool | None, states: list[State]) -> None:
+    facts = Facts(replace(DATABASE, administrated=administrated), REDIS, replace(GATEWAY, authentication=mode))
+    found = judge_people(facts)
+    assert [finding.state for finding in found] == states
+    assert all(finding.advice for finding in found if finding.state is State.WARN)
+    assert set(found) <= set(judge(facts))

@@ -23,6 +23,10 @@ def test_secrets_are_masked(secret: str, expected: str) -> None:
     assert shown(SecretStr(secret)) == expected
 
 
+def test_truth_is_shown_as_it_is_written() -> None:
+    assert [shown(value) for value in (True, False)] == ["true", "false"]
+
+
 def test_a_variable_that_nothing_reads_is_named_with_the_nearest_one() -> None:
     environment = {"KANDEV_LOG_LEVLE": "x", "KANDEV_URL": "x", "KANDEV_TEST_DATABASE_URL": "x", "kandev_port": "1"}
     (unknown,) = unknown_variables(environment)
