@@ -1,5 +1,7 @@
 """What a browser host needs to know before anything else: who asks, what is served, which plugins to load."""
 
+from urllib.parse import quote
+
 from aiohttp import web
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
@@ -115,7 +117,7 @@ def loadable(plugin: ActivePlugin) -> LoadablePlugin:
         id=plugin.id,
         name=manifest.display_name or plugin.id,
         bundle_url=f"{base}/bundle?v={version}",
-        style_urls=tuple(f"{base}/ui{style}?v={version}" for style in manifest.ui.styles) or None,
+        style_urls=tuple(f"{base}/ui{quote(style)}?v={version}" for style in manifest.ui.styles) or None,
         repository_provider_ids=manifest.repository_providers or None,
     )
 

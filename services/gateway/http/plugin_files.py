@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from io import BufferedReader
 from pathlib import PurePosixPath
 
 from aiohttp import web
@@ -69,14 +70,20 @@ async def bundle(request: web.Request) -> web.Response:
 
 
 async def file(request: web.Request) -> web.Response:
-    """A file below the package's `ui/`, or its icon. The path is looked up among those that the package lists: nothing
-    else has a way to the disk.
+    """A file below the package's `ui/`, or one that its manifest names for the browser. The path is looked up among
+    those that the package lists: nothing else has a way to the disk.
     """
     plugin = _active(request)
     path = request.match_info["path"]
-    if not path.startswith("ui/") and path != plugin.manifest.icon:
+    if not path.startswith("ui/") and path not in _named(plugin):
         raise RequestFailed("not_found", _NO_FILE)
     return await _served(request, plugin, path, content_type(path))
+
+
+def _named(plugin: ActivePlugin) -> frozenset[str]:
+    """The files that the manifest names for the browser, wherever they are in the package."""
+    ui = plugin.manifest.ui
+    return frozenset((plugin.manifest.icon, *(path.removeprefix("/") for path in (ui.bundle, *ui.styles))))
 
 
 _NO_FILE = "the plugin has no such file"
@@ -98,13 +105,20 @@ async def _served(request: web.Request, plugin: ActivePlugin, path: str, kind: s
     if any(known.value in {found.sha256, "*"} for known in request.if_none_match or ()):
         return web.Response(status=304, headers=headers)
     try:
-        opened = await asyncio.to_thread(found.path.open, "rb")
-    except FileNotFoundError:
-        # Somebody has tidied up the cache.
+        opened = await asyncio.to_thread(found.open)
+    except OSError:
+        # Somebody has tidied up the cache, or changed something in it.
         request.app[PLUGINS].forget_files(plugin)
         found = await _listed(request, plugin, path)
-        opened = await asyncio.to_thread(found.path.open, "rb")
+        opened = await _opened(found)
     return web.Response(body=opened, headers={**headers, "Content-Type": kind})
+
+
+async def _opened(found: CachedFile) -> BufferedReader:
+    try:
+        return await asyncio.to_thread(found.open)
+    except OSError:
+        raise RequestFailed("unavailable", "the plugin's files cannot be read at the moment") from None
 
 
 async def _listed(request: web.Request, plugin: ActivePlugin, path: str) -> CachedFile:
@@ -160,7 +174,13 @@ ROUTES = (
             *plain_errors(404),
         ),
         parameters=(
-            Parameter("path", "Path in the package, below `ui/`; or that of its icon.", "path", _SAME, required=True),
+            Parameter(
+                "path",
+                "Path in the package, below `ui/`; or one that the manifest names.",
+                "path",
+                _SAME,
+                required=True,
+            ),
             _VERSION,
             _ETAG,
         ),

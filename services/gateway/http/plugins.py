@@ -80,13 +80,15 @@ async def install(request: web.Request) -> web.Response:
             await request.app[SOURCES].fetch(wanted.url, package.write)
         else:
             raise web.HTTPUnsupportedMediaType
-        record = await request.app[PLUGINS].install(await package.finish())
+        record, notes = await request.app[PLUGINS].install(await package.finish())
     body: Json = {"plugin": _shown(record)}
     manifest = Manifest.model_validate(record.manifest)
     if manifest.runtime is not None and (token := await request.app[PLUGIN_TOKENS].give(record.id)) is not None:
         body["token"] = token
     if unused := _unused(manifest):
-        body["warning"] = f"this host runs no plugin processes; not in effect: {', '.join(unused)}"
+        notes = (f"this host runs no plugin processes; not in effect: {', '.join(unused)}", *notes)
+    if notes:
+        body["warning"] = "; ".join(notes)
     return _json(body, status=201)
 
 
@@ -228,7 +230,11 @@ ROUTES = (
         "Install a plugin, or put another version in its place",
         _TAG,
         (
-            Answer(201, "Installed; `warning` says what of it has no effect here.", _INSTALLED),
+            Answer(
+                201,
+                "Installed; `warning` says what of it has no effect here, and what is probably misspelt.",
+                _INSTALLED,
+            ),
             *plain_errors(409, 415),
         ),
         "administrator",

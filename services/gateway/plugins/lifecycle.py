@@ -6,7 +6,7 @@ from pathlib import Path
 
 from services.gateway.control import Control
 from services.gateway.plugins.archive import Package, PackageRefused, inspect
-from services.gateway.plugins.cache import Cache, Files, PackageDamaged
+from services.gateway.plugins.cache import Cache, CacheUnusable, Files, PackageDamaged
 from services.gateway.plugins.configuration import check_config, unkeepable, with_defaults
 from services.gateway.plugins.manifest import Manifest
 from services.gateway.plugins.masking import Config, MaskRefused, carried, masked, restored
@@ -45,9 +45,9 @@ class Plugins:
         # Each holds an archive in memory for as long as it is written.
         self._installing = asyncio.Lock()
 
-    async def install(self, archive: Path) -> Record:
+    async def install(self, archive: Path) -> tuple[Record, tuple[str, ...]]:
         """Installs the package, or puts it in place of another version of its plugin, which stays as it is when this
-        one is refused. Settings and users' state survive an upgrade.
+        one is refused. Settings and users' state survive an upgrade. With the record come the notes on the manifest.
         """
         async with self._installing:
             package = await self._inspected(archive)
@@ -55,14 +55,17 @@ class Plugins:
             async with self._store.change() as change:
                 record = await self._put(change, package, content)
         await self._announce(record.id)
-        return record
+        return record, package.notes
 
     async def enable(self, plugin_id: str) -> None:
         """Makes a plugin active, if its package can still be served."""
         async with self._store.change() as change:
             record = await _able(change, plugin_id, "active")
         # Apart from the transactions: unpacking takes a while, and connections of its own.
-        problem = await self._problem(record)
+        try:
+            problem = await self._problem(record)
+        except CacheUnusable as unusable:
+            raise RequestFailed("unavailable", str(unusable)) from None
         async with self._store.change() as change:
             now = await _able(change, plugin_id, "active")
             if now.installed_at != record.installed_at:
@@ -110,6 +113,8 @@ class Plugins:
         """The files of an active plugin. One whose package is broken comes into the state `error`."""
         try:
             return await self._cache.files(plugin.package_hash)
+        except CacheUnusable as unusable:
+            raise RequestFailed("unavailable", str(unusable)) from None
         except BROKEN as broken:
             await self._fail(plugin.id, plugin.generation, _sentence(broken))
             raise RequestFailed("unavailable", "plugin is not active") from None
@@ -127,7 +132,7 @@ class Plugins:
             for record in self._registry.all_installed():
                 if record.status == "active" and (problem := await self._problem(record)) is not None:
                     await self._fail(record.id, record.installed_at, problem)
-        except LOST as error:
+        except (CacheUnusable, *LOST) as error:
             logger.warning("the plugins' packages could not be looked at (%s)", type(error).__name__)
 
     async def _inspected(self, archive: Path) -> Package:
@@ -211,6 +216,8 @@ async def _found(change: Change, plugin_id: str) -> Record:
 
 async def _able(change: Change, plugin_id: str, wanted: Status) -> Record:
     record = await _found(change, plugin_id)
+    if record.status == wanted:
+        raise RequestFailed("conflict", f"the plugin is {wanted} already")
     if not may_become(record.status, wanted):
         raise RequestFailed("conflict", f"a plugin that is {record.status} cannot become {wanted}")
     return record

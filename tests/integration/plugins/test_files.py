@@ -93,6 +93,23 @@ async def test_files_have_the_type_of_their_ending(shared_stack: Stack, plugin: 
     assert headers["Content-Length"] == str(len(body))
 
 
+async def test_whatever_a_manifest_names_for_the_browser_is_loaded_by_the_addresses_of_the_boot_payload(
+    shared_stack: Stack,
+) -> None:
+    name = f"styled{next(_numbers)}"
+    styles = ["/ui/a b.css", "/ui/50%.css", "/ui/a%2Fb.css", "/ui/what?.css", "/ui/#1.css", "/ui/é+.css", "/css/a.css"]
+    declared = manifest(name, more={"ui": {"bundle": "/dist/b#.js", "styles": styles}})
+    contents = {path.removeprefix("/"): path.encode() for path in (*styles, "/dist/b#.js")}
+    status, answer = await upload(shared_stack, package(declared, **contents))
+    assert status == 201, answer
+    _, boot = await shared_stack.call("GET", "/api/v1/boot")
+    (plugin,) = (each for each in boot["plugins"] if each["id"] == name)  # type: ignore[attr-defined] # a list, as the document says
+    for url, path in zip((plugin["bundleUrl"], *plugin["styleUrls"]), ("/dist/b#.js", *styles), strict=True):
+        status, body, headers = await get(shared_stack, url)
+        assert (status, body) == (200, path.encode())
+        assert headers["Cache-Control"] == FOR_GOOD
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -200,6 +217,10 @@ async def test_a_damaged_entry_is_made_anew(sharing: tuple[Stack, Path]) -> None
     digest = await stack.pool.fetchval("SELECT package_hash FROM gateway.plugins WHERE id = $1", name)
     (folder / digest / "files" / "ui" / "bundle.js").write_bytes(b"something else")
     assert (await get(stack, path, "two"))[1] == b'export default "1.0.0";\n'
+    # Found good before, and edited since.
+    (folder / digest / "files" / "ui" / "bundle.js").write_bytes(b"something else")
+    for gateway in ("one", "two"):
+        assert (await get(stack, path, gateway))[1] == b'export default "1.0.0";\n'
     # One that was found good before, and is gone now.
     shutil.rmtree(folder / digest)
     assert (await get(stack, path, "two"))[1] == b'export default "1.0.0";\n'

@@ -84,6 +84,21 @@ async def test_what_needs_a_process_is_installed_and_said_to_have_no_effect(
         assert (await post(shared_stack, plugin_id, what))[0] == 404
 
 
+async def test_what_is_probably_misspelt_is_said(shared_stack: Stack, plugin_id: str) -> None:
+    declared = manifest(plugin_id, reads=("messages", "mesages"), more={"webhooks": [{"key": "in", "acess": "public"}]})
+    _, body = await upload(shared_stack, package(declared))
+    assert body["warning"] == (
+        "this host runs no plugin processes; not in effect: webhooks; "
+        'the key "webhooks.acess" is unknown here and counts for nothing; did you mean access?; '
+        'api_read "mesages" is nothing that plugins can read; did you mean messages?'
+    )
+
+
+async def test_a_plugin_that_could_not_be_asked_for_is_refused(shared_stack: Stack) -> None:
+    status, body = await upload(shared_stack, package(manifest("install")))
+    assert (status, "an address of the host has this name" in body["error"]) == (400, True)
+
+
 async def test_the_same_version_again_is_a_conflict(shared_stack: Stack, plugin_id: str) -> None:
     assert (await upload(shared_stack, package(manifest(plugin_id))))[0] == 201
     before = await stored(shared_stack, plugin_id)
@@ -155,11 +170,11 @@ async def test_the_transitions(shared_stack: Stack, plugin_id: str) -> None:
     await upload(shared_stack, package(manifest(plugin_id)))
     assert await post(shared_stack, plugin_id, "enable") == (
         409,
-        {"error": "a plugin that is active cannot become active"},
+        {"error": "the plugin is active already"},
     )
     assert await post(shared_stack, plugin_id, "disable") == (200, {"disabled": True})
     assert (await record(shared_stack, plugin_id))["status"] == "disabled"
-    assert (await post(shared_stack, plugin_id, "disable"))[0] == 409
+    assert await post(shared_stack, plugin_id, "disable") == (409, {"error": "the plugin is disabled already"})
     assert await post(shared_stack, plugin_id, "enable") == (200, {"enabled": True})
     assert (await record(shared_stack, plugin_id))["status"] == "active"
     for what in ("enable", "disable"):
@@ -264,6 +279,52 @@ async def test_settings_are_checked_masked_and_kept(shared_stack: Stack, plugin_
     assert row is not None
     assert row["config"] == '{"lines": 5, "token": "planted-secret"}'
     assert "planted-secret" not in str(await record(shared_stack, plugin_id))
+
+
+async def test_defaults_are_shown_and_count_and_are_not_kept(shared_stack: Stack, plugin_id: str) -> None:
+    settings = {**SETTINGS, "properties": {**SETTINGS["properties"], "lines": {"type": "integer", "default": 3}}}
+    await upload(shared_stack, package(manifest(plugin_id, more={"config_schema": settings})))
+    path = f"/api/plugins/{plugin_id}/config"
+    assert await shared_stack.call("GET", path) == (200, {"config": {"lines": 3}})
+    assert await shared_stack.call("PATCH", path, json={"config": {"old": "o"}}) == (200, {"updated": True})
+    assert await shared_stack.call("GET", path) == (200, {"config": {"lines": 3, "old": "o"}})
+    row = await stored(shared_stack, plugin_id)
+    assert row is not None
+    assert row["config"] == '{"old": "o"}'
+
+
+async def test_a_mask_that_stands_for_nothing_is_refused(shared_stack: Stack, plugin_id: str) -> None:
+    await upload(shared_stack, package(manifest(plugin_id, more={"config_schema": SETTINGS})))
+    status, body = await shared_stack.call(
+        "PATCH", f"/api/plugins/{plugin_id}/config", json={"config": {"lines": 2, "token": MASK}}
+    )
+    assert status == 400
+    assert "no secret is stored there" in str(body["error"])
+
+
+async def test_settings_are_read_while_another_change_is_under_way(shared_stack: Stack, plugin_id: str) -> None:
+    await upload(shared_stack, package(manifest(plugin_id, more={"config_schema": SETTINGS})))
+    async with shared_stack.pool.acquire() as connection, connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock(7205, 9)")
+        await connection.execute("SELECT 1 FROM gateway.plugins WHERE id = $1 FOR UPDATE", plugin_id)
+        found = await shared_stack.call("GET", f"/api/plugins/{plugin_id}/config")
+    assert found == (200, {"config": {}})
+
+
+async def test_a_stored_schema_outside_of_the_language_makes_everything_secret(
+    shared_stack: Stack, plugin_id: str
+) -> None:
+    _, body = await upload(shared_stack, package(manifest(plugin_id, more={"config_schema": SETTINGS})))
+    await shared_stack.pool.execute(
+        """UPDATE gateway.plugins SET config = '{"a": "planted-secret"}', installed_at = installed_at + interval '1 s',
+                  manifest = jsonb_set(manifest, '{config_schema}', '{"type": "object", "$recursiveRef": "#"}')
+            WHERE id = $1""",
+        plugin_id,
+    )
+    await known(shared_stack, plugin_id, "gateway", body["plugin"]["generation"] + 1_000_000)
+    path = f"/api/plugins/{plugin_id}/config"
+    assert await shared_stack.call("GET", path) == (200, {"config": {"a": MASK}})
+    assert await shared_stack.call("PATCH", path, json={"config": {"a": MASK, "b": 1}}) == (200, {"updated": True})
 
 
 @pytest.mark.parametrize(
