@@ -96,7 +96,8 @@ class Connection:
 
     def notify(self, text: bytes) -> None:
         """Sends or queues what may be lost when the client has no room for it."""
-        self.offer(framed(text), self)
+        if self._outbox is not None:
+            self._outbox.offer(framed(text), self)
 
     def lose_backlog(self) -> None:
         """Nothing: notifications that the client did not take are not missed."""
