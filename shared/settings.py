@@ -119,6 +119,16 @@ class Settings(BaseSettings):
         default=5.0,
         description="Seconds until a read or command that nobody answered fails with a retryable error.",
     )
+    connections: Annotated[int, Field(ge=1)] = Field(
+        default=20_000, description="Most WebSocket connections of one gateway. Each may need an open file (ulimit -n)."
+    )
+    connections_per_address: Annotated[int, Field(ge=1)] = Field(
+        default=4_000, description="Most WebSocket connections of one gateway that come from the same address."
+    )
+    connections_per_user: Annotated[int, Field(ge=1)] = Field(
+        default=256,
+        description="Most WebSocket connections of one gateway that are the same user's; without accounts, any.",
+    )
     resume_megabytes: Annotated[int, Field(ge=0, le=65536)] = Field(
         default=64,
         description="Most memory (MiB) for the latest receipts, which spare clients that come back from reading again. "

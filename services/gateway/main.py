@@ -20,6 +20,7 @@ from services.gateway.http.keys import (
     CURSORS,
     DATABASE,
     HUB,
+    LIMITS,
     PLUGIN_TOKENS,
     PLUGINS,
     READINESS,
@@ -53,6 +54,7 @@ from services.gateway.source.outgoing import Outgoing
 from services.gateway.source.partitions import read_partitions
 from services.gateway.source.positions import KnownPositions
 from services.gateway.source.requests import Source
+from services.gateway.websocket.limits import Limits
 from services.gateway.websocket.registry import Connections
 from shared.broker.connection import BROKER_ERRORS, RETRY_SECONDS, connect
 from shared.broker.guarded import GroupGuard, open_broker
@@ -128,6 +130,7 @@ class Gateway:
         application[BINDINGS], application[CURSORS], application[PLUGIN_TOKENS] = bindings, Cursors(keyring), tokens
         application[USER_STATE], application[SOURCES] = UserState(database), Sources(settings.plugin_sources)
         application[CONNECTIONS], application[READINESS] = connections, self.readiness
+        application[LIMITS] = _limits(settings)
         application[AUTHENTICATION], application[SETTINGS] = Disabled(), settings
         accounts = None if settings.auth == "disabled" else enabled(settings, database, connections, control)
         if accounts is not None:
@@ -161,6 +164,15 @@ def _allowed_hosts(settings: Settings) -> frozenset[str] | None:
     """Without accounts only known hosts may be named; with them, any, unless some are listed."""
     names = host_names(settings.allowed_hosts)
     return names if names or settings.auth == "disabled" else None
+
+
+def _limits(settings: Settings) -> Limits:
+    """Without accounts everybody is the one local user."""
+    return Limits(
+        everybody=settings.connections,
+        address=settings.connections_per_address,
+        user=None if settings.auth == "disabled" else settings.connections_per_user,
+    )
 
 
 async def _plugins(

@@ -108,6 +108,7 @@ class Ground:
             "KANDEV_REDIS_URL": self.redis_url.get_secret_value(),
             "KANDEV_METRICS_PORT": str(self.ports.private()),
             "KANDEV_LOG_LEVEL": "ERROR",
+            "KANDEV_CONNECTIONS_PER_ADDRESS": "20000",
             **more,
         }
         return Program(sys.executable, "-m", "cli.main", "run", name, environment=environment)

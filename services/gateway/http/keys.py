@@ -20,6 +20,7 @@ from services.gateway.rpc.tokens import PluginTokens
 from services.gateway.scopes.hub import Hub
 from services.gateway.source.requests import Source
 from services.gateway.websocket.connection import Action
+from services.gateway.websocket.limits import Limits
 from services.gateway.websocket.registry import Connections
 from shared.contracts.identity import Identity
 from shared.process import Readiness
@@ -29,6 +30,7 @@ SOURCE = web.AppKey("source", Source)
 HUB = web.AppKey("hub", Hub)
 CONTROL = web.AppKey("control", Control)
 CONNECTIONS = web.AppKey("connections", Connections)
+LIMITS = web.AppKey("limits", Limits)
 ACTIONS: web.AppKey[Mapping[str, Action]] = web.AppKey("actions")
 """What clients may ask on the WebSocket, by name."""
 DATABASE = web.AppKey("database", asyncpg.Pool)

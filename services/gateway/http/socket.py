@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from services.gateway.http.keys import ACTIONS, CALLER, CONNECTIONS, HUB
-from services.gateway.http.routes import Answer, Route
+from services.gateway.http.keys import ACCOUNTS, ACTIONS, CALLER, CONNECTIONS, HUB, LIMITS
+from services.gateway.http.routes import Answer, Route, plain_errors
 from services.gateway.scopes.grants import Grants
 from services.gateway.scopes.hub import Hub
 from services.gateway.source.requests import Source
@@ -26,13 +26,20 @@ def actions(source: Source, hub: Hub, grants: Grants) -> Mapping[str, Action]:
 
 async def socket(request: web.Request) -> web.WebSocketResponse:
     """Serves one connection until either side closes it."""
-    connections = request.app[CONNECTIONS]
-    connection = Connection(request[CALLER], request.app[HUB], request.app[ACTIONS])
-    connections.add(connection)
-    try:
-        return await connection.serve(request)
-    finally:
-        connections.discard(connection)
+    caller, connections = request[CALLER], request.app[CONNECTIONS]
+    with request.app[LIMITS].place(_address(request), caller.identity.user):
+        connection = Connection(caller, request.app[HUB], request.app[ACTIONS])
+        connections.add(connection)
+        try:
+            return await connection.serve(request)
+        finally:
+            connections.discard(connection)
+
+
+def _address(request: web.Request) -> str:
+    """Without accounts a gateway is for one machine, with no proxy before it."""
+    accounts = request.app.get(ACCOUNTS)
+    return (request.remote or "") if accounts is None else accounts.address(request)
 
 
 ROUTES = (
@@ -45,6 +52,7 @@ ROUTES = (
         (
             Answer(101, "The connection is a WebSocket now.", media_type=""),
             Answer(400, "The request asks for no WebSocket.", media_type="application/json"),
+            *plain_errors(429),
         ),
     ),
 )
