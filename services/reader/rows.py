@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.contracts.rows import MessageRow, TurnRow
-from shared.metadata import parse_metadata
+from shared.metadata import shown_metadata
 from shared.times import format_microseconds
 
 Columns = Mapping[str, Any]
@@ -23,7 +23,7 @@ def message_row(row: Columns, session_id: str) -> MessageRow:
         content=row["content"],
         requests_input=row["requests_input"],
         type=row["type"],
-        metadata=parse_metadata(row["metadata"]),
+        metadata=shown_metadata(row["metadata"]),
         created_at=format_microseconds(row["created_at"]),
         updated_at=format_microseconds(row["updated_at"]),
         prompt_seq=row["prompt_seq"],
@@ -40,7 +40,7 @@ def turn_row(row: Columns, session_id: str) -> TurnRow:
         completed_at=None if row["completed_at"] is None else format_microseconds(row["completed_at"]),
         execution_profile_id=row["execution_profile_id"],
         route_generation=row["route_generation"],
-        metadata=parse_metadata(row["metadata"]),
+        metadata=shown_metadata(row["metadata"]),
         created_at=format_microseconds(row["created_at"]),
         updated_at=format_microseconds(row["updated_at"]),
     )

@@ -1,10 +1,10 @@
 """The base of every contract: strict, immutable, and silent about the values it refuses."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, WithJsonSchema
 
-from shared.metadata import within_depth
+from shared.metadata import require_metadata
 
 
 class Contract(BaseModel):
@@ -34,9 +34,14 @@ NewId = Annotated[Id, AfterValidator(_is_trimmed)]
 SQL has given such an id are read and changed like others.
 """
 
-# Any: metadata is whatever JSON its writer chose.
-Metadata = Annotated[dict[str, Any], AfterValidator(within_depth)]
-"""Metadata on its way into the source: a JSON object nested no deeper than it can be read again."""
+_METADATA_SCHEMA: dict[str, object] = {
+    "type": "string",
+    "contentMediaType": "application/json",
+    "contentSchema": {"type": "object", "additionalProperties": True},
+}
+
+Metadata = Annotated[str, AfterValidator(require_metadata), WithJsonSchema(_METADATA_SCHEMA)]
+"""Metadata on its way into the source: the text of one JSON object, within the bounds of `shared.metadata`."""
 
 Timestamp = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$")]
 """UTC, RFC 3339, at most microseconds, without trailing zeros in the fraction (see `shared.times`)."""

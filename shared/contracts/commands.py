@@ -66,7 +66,7 @@ class CreateSession(Contract):
     task_id: Id
     state: str = "CREATED"
     is_passthrough: bool = False
-    metadata: Metadata = {}
+    metadata: Metadata = "{}"
     started_at: Timestamp | None = None
 
 
@@ -100,7 +100,7 @@ class CreateMessage(Contract):
     content: Annotated[str, Field(max_length=MAX_CONTENT_CHARACTERS)] = ""
     type: str = "message"
     requests_input: bool = False
-    metadata: Metadata = {}
+    metadata: Metadata = "{}"
     created_at: Timestamp | None = None
 
 
@@ -156,7 +156,7 @@ class StartTurn(Contract):
     task_id: Id | None = None
     execution_profile_id: str | None = None
     route_generation: int | None = None
-    metadata: Metadata = {}
+    metadata: Metadata = "{}"
     started_at: Timestamp | None = None
 
 

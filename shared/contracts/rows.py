@@ -1,6 +1,6 @@
 """Rows of the source as services exchange them: whole, unsanitised, and therefore never sent to a client as such."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from shared.contracts.base import Contract, Timestamp
 
@@ -12,7 +12,7 @@ class MessageRow(Contract):
     """One row of `task_session_messages`.
 
     `prompt_seq`: the session-wide ordinal of a user message, 1 or more; 0 for none.
-    `metadata`: parsed from the stored text; `None` where that is empty, `null`, or not a JSON object.
+    `metadata`: the JSON text of an object that is not empty, as `shared.metadata.shown_metadata` gives it, or `None`.
     """
 
     id: str
@@ -24,7 +24,7 @@ class MessageRow(Contract):
     content: str
     requests_input: bool
     type: str
-    metadata: dict[str, Any] | None
+    metadata: str | None
     created_at: Timestamp
     updated_at: Timestamp
     prompt_seq: int
@@ -40,6 +40,6 @@ class TurnRow(Contract):
     completed_at: Timestamp | None
     execution_profile_id: str | None
     route_generation: int | None
-    metadata: dict[str, Any] | None
+    metadata: str | None
     created_at: Timestamp
     updated_at: Timestamp

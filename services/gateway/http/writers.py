@@ -30,6 +30,7 @@ from shared.contracts.commands import (
 )
 from shared.contracts.control import AccessChanged
 from shared.contracts.errors import problem
+from shared.metadata import collections_paused, metadata_text
 
 _CommandT = TypeVar("_CommandT", bound=Contract)
 
@@ -56,11 +57,25 @@ def writer(form: type[Command], id_field: str | None = None, *, body: bool = Tru
 
 def command_of(form: type[_CommandT], fields: Mapping[str, Any]) -> _CommandT:
     """The command of that kind that the fields of a body and a path make. Raises RequestFailed."""
-    kind = form.model_fields["kind"].default
+    made = {**fields, "kind": form.model_fields["kind"].default}
+    if "metadata" in form.model_fields and "metadata" in fields:
+        made["metadata"] = _metadata_of(fields["metadata"], form.model_fields["metadata"].default)
     try:
-        return form.model_validate({**fields, "kind": kind}, strict=True)
+        return form.model_validate(made, strict=True)
     except ValidationError as error:
         raise BadRequest(problem(error, "body")) from None
+
+
+def _metadata_of(given: object, absent: str | None) -> str | None:
+    """A body's object as the text that commands carry. `absent`: what the command has without one."""
+    if given is None and absent is None:
+        return None
+    if not isinstance(given, dict):
+        raise BadRequest("metadata: expected an object")
+    try:
+        return metadata_text(given)
+    except ValueError as error:
+        raise BadRequest(f"metadata: {error}") from None
 
 
 def committed(result: CommandResult) -> web.Response:
@@ -81,7 +96,8 @@ async def object_of(request: web.Request) -> dict[str, Any]:
     if not data:
         return {}
     try:
-        fields: Mapping[str, Any] | object = orjson.loads(data)
+        with collections_paused(len(data)):
+            fields: Mapping[str, Any] | object = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise BadRequest("the body is not JSON") from error
     if not isinstance(fields, Mapping):
@@ -124,9 +140,19 @@ def body_of(command: type[Contract], path: str, id_field: str | None = None) -> 
     required = [names[name] for name in schema.get("required", ()) if name in names]
     return {
         **schema,
-        "properties": {given: schema["properties"][name] for name, given in names.items()},
+        "properties": {given: _decoded(schema["properties"][name]) for name, given in names.items()},
         "required": required,
     }
+
+
+def _decoded(schema: Json) -> Json:
+    """A field's schema in a body: what commands carry as JSON text is an object there."""
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [_decoded(choice) for choice in schema["anyOf"]]}
+    if "contentSchema" not in schema:
+        return schema
+    default = {"default": orjson.loads(schema["default"])} if "default" in schema else {}
+    return {**schema["contentSchema"], **default}
 
 
 def _route(

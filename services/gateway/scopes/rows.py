@@ -4,10 +4,13 @@ gateway.
 
 from typing import Any
 
+import orjson
+
 from shared.contracts.rows import MessageRow, TurnRow
+from shared.metadata import text_under, with_hidden_prompts
 from shared.sanitizer import has_system_content, public_content, strip_system_content
 
-Json = dict[str, Any]
+Json = dict[str, Any]  # Any: among the values are pieces of JSON that only its encoder knows
 
 
 def core_message(row: MessageRow) -> Json:
@@ -15,7 +18,7 @@ def core_message(row: MessageRow) -> Json:
     stripped.
     """
     hidden = has_system_content(row.content)
-    metadata = {**(row.metadata or {}), "has_hidden_prompts": True} if hidden else row.metadata
+    metadata = with_hidden_prompts(row.metadata) if hidden else row.metadata
     return _present(
         {
             "id": row.id,
@@ -28,7 +31,7 @@ def core_message(row: MessageRow) -> Json:
             "content": strip_system_content(row.content),
             "raw_content": row.content if hidden else None,
             "requests_input": row.requests_input,
-            "metadata": metadata or None,
+            "metadata": _spliced(metadata),
             "created_at": row.created_at,
             "updated_at": row.updated_at,
             "prompt_index": row.prompt_seq if row.author_type == "user" and row.prompt_seq > 0 else None,
@@ -47,7 +50,7 @@ def core_turn(row: TurnRow) -> Json:
             "completed_at": row.completed_at,
             "execution_profile_id": row.execution_profile_id or None,
             "route_generation": row.route_generation,
-            "metadata": row.metadata or None,
+            "metadata": _spliced(row.metadata),
             "created_at": row.created_at,
             "updated_at": row.updated_at,
         }
@@ -69,7 +72,7 @@ def plugin_message(row: MessageRow) -> Json:
             "createdAt": row.created_at,
             "updatedAt": row.updated_at,
             "promptIndex": row.prompt_seq if row.author_type == "user" and row.prompt_seq > 0 else None,
-            "senderTaskId": _sender_task(row),
+            "senderTaskId": text_under("sender_task_id", row.metadata),
         }
     )
     return {**shown, "taskId": row.task_id or None}
@@ -89,10 +92,8 @@ def plugin_turn(row: TurnRow) -> Json:
     return {**shown, "taskId": row.task_id or None}
 
 
-def _sender_task(row: MessageRow) -> str | None:
-    """The task whose agent sent a prompt. Metadata is its writer's: anything but a name is none."""
-    sender = (row.metadata or {}).get("sender_task_id")
-    return sender or None if isinstance(sender, str) else None
+def _spliced(metadata: str | None) -> orjson.Fragment | None:
+    return None if metadata is None else orjson.Fragment(metadata)
 
 
 def _present(fields: Json) -> Json:

@@ -18,6 +18,7 @@ from shared.contracts.identity import Identity
 from shared.contracts.reads import Around, MessagesPage, SessionSearch
 from shared.contracts.rows import MessageRow
 from shared.contracts.wire import MESSAGE_ADD, MESSAGE_LIST, MESSAGE_SEARCH, ClientMessage
+from shared.metadata import metadata_text
 
 DEFAULT_HITS = 100
 MOST_HITS = 500
@@ -160,12 +161,14 @@ def _command(wanted: AddMessage, identity: Identity) -> CreateMessage:
         "author_type": "user",
         "author_id": wanted.author_id or identity.user,
         "content": wanted.content,
-        "metadata": given,
     }
     try:
+        command["metadata"] = metadata_text(given)
         return CreateMessage.model_validate(command)
     except ValidationError as error:
         raise Refused("VALIDATION_ERROR", problem(error, "payload")) from None
+    except ValueError as error:
+        raise Refused("VALIDATION_ERROR", f"what stands beside the text is {error}") from None
 
 
 def _message_id(wanted: AddMessage, session_id: str) -> str:

@@ -3,7 +3,7 @@
 import asyncpg
 
 from services.revision.commands.session import open_session, standing
-from services.revision.commands.values import is_metadata, is_moment, metadata_text, moment, refuse_nul
+from services.revision.commands.values import is_metadata, is_moment, moment, refuse_nul
 from services.revision.commands.workspaces import require_task
 from shared.contracts.commands import CommandResult, CreateMessage, DeleteMessage, UpdateMessage
 from shared.contracts.errors import RequestFailed
@@ -69,7 +69,6 @@ async def update_message(connection: asyncpg.Connection, identity: Identity, com
     """A row that equals the patch is done already, whatever was expected; otherwise the guard decides."""
     refuse_nul(command.content, command.type)
     expected_at = moment(command.expected_updated_at)
-    metadata = None if command.metadata is None else metadata_text(command.metadata)
     session = await open_session(connection, identity, command.session_id)
     row = await connection.fetchrow(_LOCK, command.message_id, command.session_id)
     if row is None:
@@ -88,7 +87,7 @@ async def update_message(connection: asyncpg.Connection, identity: Identity, com
         command.content,
         command.type,
         command.requests_input,
-        metadata,
+        command.metadata,
         command.turn_id,
     )
     result = await session.changed(connection)
@@ -117,7 +116,7 @@ async def _insert(connection: asyncpg.Connection, command: CreateMessage, task_i
         command.content,
         command.requests_input,
         command.type,
-        metadata_text(command.metadata),
+        command.metadata,
         created_at,
     )
     if created_at is None:

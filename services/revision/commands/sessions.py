@@ -3,7 +3,7 @@
 import asyncpg
 
 from services.revision.commands.session import open_session, sees_session, standing, unchanged
-from services.revision.commands.values import is_metadata, is_moment, metadata_text, moment, refuse_nul
+from services.revision.commands.values import is_metadata, is_moment, moment, refuse_nul
 from services.revision.commands.workspaces import require_task
 from shared.contracts.commands import CommandResult, CreateSession, DeleteSession, UpdateSession
 from shared.contracts.errors import RequestFailed
@@ -31,7 +31,6 @@ async def create_session(connection: asyncpg.Connection, identity: Identity, com
     """
     refuse_nul(command.state)
     started_at = moment(command.started_at)
-    await require_task(connection, identity, command.task_id)
     row = await connection.fetchrow(_LOOK, command.session_id)
     if row is not None:
         same = (
@@ -51,7 +50,7 @@ async def create_session(connection: asyncpg.Connection, identity: Identity, com
         command.task_id,
         command.state,
         command.is_passthrough,
-        metadata_text(command.metadata),
+        command.metadata,
         started_at,
     )
     epoch, revision = await standing(connection, command.session_id)

@@ -3,7 +3,7 @@
 import asyncpg
 
 from services.revision.commands.session import open_session
-from services.revision.commands.values import is_metadata, is_moment, metadata_text, moment, refuse_nul
+from services.revision.commands.values import is_metadata, is_moment, moment, refuse_nul
 from services.revision.commands.workspaces import require_task
 from shared.contracts.commands import CommandResult, CompleteTurn, StartTurn
 from shared.contracts.errors import RequestFailed
@@ -57,7 +57,7 @@ async def start_turn(connection: asyncpg.Connection, identity: Identity, command
         command.task_id or session.task_id,
         command.execution_profile_id,
         command.route_generation,
-        metadata_text(command.metadata),
+        command.metadata,
         started_at,
     )
     return await session.changed(connection)

@@ -1,10 +1,9 @@
 """Values on their way into the source's columns, and how they are compared with what stands there."""
 
-import json
-from collections.abc import Mapping
-from typing import Any
+import orjson
 
 from shared.contracts.errors import RequestFailed
+from shared.metadata import collections_paused, require_metadata
 from shared.times import format_microseconds, microseconds
 
 
@@ -26,25 +25,16 @@ def is_moment(stored: int, wanted: int) -> bool:
     return stored == wanted or format_microseconds(stored) == format_microseconds(wanted)
 
 
-# Any: metadata is whatever JSON its writer chose.
-def metadata_text(metadata: Mapping[str, Any]) -> str:
-    """Metadata as its column holds it: JSON text. Raises RequestFailed `invalid_query` for what JSON cannot say."""
+def is_metadata(stored: str | None, wanted: str) -> bool:
+    """Whether a column holds the same JSON value as this text, however it is spelled there."""
+    if stored == wanted:
+        return True
     try:
-        text = json.dumps(metadata, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        text.encode()
-    except ValueError:
-        raise RequestFailed(
-            "invalid_query", "metadata holds a number or a character that JSON has no form for"
-        ) from None
-    return text
-
-
-def is_metadata(stored: str | None, wanted: Mapping[str, Any]) -> bool:
-    """Whether a column holds the same JSON value, however it is spelled there."""
-    try:
-        return bool(json.loads(stored or "null") == wanted)
+        held = require_metadata(stored or "")
     except ValueError:
         return False
+    with collections_paused(len(wanted)):
+        return bool(orjson.loads(held) == orjson.loads(wanted))
 
 
 def refuse_nul(*texts: str | None) -> None:

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from services.revision.tracker.pgoutput import UNCHANGED, Value
 from shared.contracts.rows import Entity
-from shared.metadata import parse_metadata
+from shared.metadata import shown_metadata
 from shared.times import from_postgres
 
 Columns: TypeAlias = Mapping[str, Value]
@@ -113,6 +113,5 @@ def _time(columns: Columns, name: str) -> str:
         raise RowError(f"column {name} is not a timestamp that RFC 3339 can express") from None
 
 
-def _metadata(columns: Columns) -> Document | None:
-    stored = _logged(columns, "metadata")
-    return {} if stored == b"{}" else parse_metadata(stored)
+def _metadata(columns: Columns) -> str | None:
+    return shown_metadata(_optional_text(columns, "metadata"))

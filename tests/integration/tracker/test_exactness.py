@@ -57,7 +57,7 @@ async def test_rows_arrive_as_the_contract_describes_them(log: Log) -> None:
     turn, message = receipt.operations
     assert turn.turn is not None
     assert (turn.turn.started_at, turn.turn.route_generation) == ("2026-01-02T01:04:05.6Z", 7)
-    assert turn.turn.metadata == {"a": [1]}
+    assert turn.turn.metadata == '{"a":[1]}'
     assert message.message is not None
     assert message.message.content == 'line\n"quoted" ü'
     assert (message.message.requests_input, message.message.metadata, message.message.prompt_seq) == (True, None, 1)

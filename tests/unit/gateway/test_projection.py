@@ -63,8 +63,10 @@ def operations_between(before: Rows, after: Rows) -> list[Operation]:
 def shown_row(row: Row, view: View) -> object:
     """A row as this kind of consumer may see it."""
     if view.rows == "core":
-        return core_message(row) if isinstance(row, MessageRow) else core_turn(row)
-    return plugin_message(row) if isinstance(row, MessageRow) else plugin_turn(row)
+        shown = core_message(row) if isinstance(row, MessageRow) else core_turn(row)
+    else:
+        shown = plugin_message(row) if isinstance(row, MessageRow) else plugin_turn(row)
+    return orjson.loads(orjson.dumps(shown))
 
 
 def seen(rows: Rows, view: View) -> dict[tuple[Entity, str], object]:

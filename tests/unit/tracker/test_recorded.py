@@ -58,7 +58,7 @@ def test_times_metadata_and_text_are_those_of_the_contract(receipts: list[Receip
     assert first is not None
     assert second is not None
     assert (turn.started_at, turn.metadata) == ("2026-01-02T01:04:05.678901Z", None)
-    assert (first.content, first.metadata, first.prompt_seq) == ('ünïcode "quoted"', {"n": 1.5, "list": [None]}, 1)
+    assert (first.content, first.metadata, first.prompt_seq) == ('ünïcode "quoted"', '{"n":1.5,"list":[null]}', 1)
     assert (second.content, second.metadata, second.prompt_seq) == ("", None, 0)
     assert (first.created_at, first.turn_id) == ("2026-01-02T03:04:05Z", "turn")
 

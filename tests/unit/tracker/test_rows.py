@@ -48,7 +48,7 @@ def test_a_turn_document_is_its_contract(done: bytes | None, generation: int | N
 
 
 @pytest.mark.parametrize(
-    ("stored", "parsed"),
+    ("stored", "shown"),
     [
         (None, None),
         (b"", None),
@@ -56,12 +56,12 @@ def test_a_turn_document_is_its_contract(done: bytes | None, generation: int | N
         (b"[1]", None),
         (b'"text"', None),
         (b"{", None),
-        (b"{}", {}),
-        (b' {"a": {"b": [1, 2.5, true, null]}} ', {"a": {"b": [1, 2.5, True, None]}}),
+        (b"{}", None),
+        (b' {"a": {"b": [1, 2.5, true, null]}} ', '{"a":{"b":[1,2.5,true,null]}}'),
     ],
 )
-def test_metadata_is_an_object_or_nothing(stored: Value, parsed: object) -> None:
-    assert document("message", columns(wire.MESSAGES, wire.message("m"), metadata=stored))["metadata"] == parsed
+def test_metadata_is_an_object_or_nothing(stored: Value, shown: str | None) -> None:
+    assert document("message", columns(wire.MESSAGES, wire.message("m"), metadata=stored))["metadata"] == shown
 
 
 def test_a_message_without_an_ordinal_has_zero() -> None:
