@@ -8,32 +8,39 @@ from services.reader.snapshot import no_epoch
 from shared.contracts.reads import RevisionAnswer, RevisionCheck
 
 # $1 sessions, $2 user, $3 unscoped, $4 and $5 pairs of a session and one of its readers. By primary key throughout.
-# A reader's pair stands or falls with the session's workspace: the rule is asked once per user and workspace, since
-# hundreds of sessions share a few.
+# A session stands or falls with its task's workspace, for the asker and for its readers (`session_visible`): the rule
+# is asked once per workspace and user, since thousands of sessions share a few. What is barred is joined, not what is
+# admitted: there is almost none.
 _STATEMENT = """
-WITH pairs AS MATERIALIZED (
+WITH asked AS MATERIALIZED (
+        SELECT s.id, s.task_id, t.workspace_id
+          FROM unnest($1::text[]) AS a (id)
+          JOIN public.task_sessions s ON s.id = a.id
+          LEFT JOIN public.tasks t ON t.id = s.task_id),
+     visible AS MATERIALIZED (
+        SELECT w.id FROM (SELECT DISTINCT workspace_id AS id FROM asked) w
+         WHERE conversation.workspace_visible(w.id, $2::text, $3::boolean)),
+     pairs AS MATERIALIZED (
         SELECT p.session_id, p.user_id, t.workspace_id
           FROM unnest($4::text[], $5::text[]) AS p (session_id, user_id)
           JOIN public.task_sessions s ON s.id = p.session_id
           LEFT JOIN public.tasks t ON t.id = s.task_id),
-     readers AS MATERIALIZED (
-        SELECT DISTINCT workspace_id, user_id FROM pairs),
-     admitted AS MATERIALIZED (
-        SELECT workspace_id, user_id FROM readers WHERE conversation.workspace_visible(workspace_id, user_id)),
+     barred AS MATERIALIZED (
+        SELECT r.workspace_id, r.user_id FROM (SELECT DISTINCT workspace_id, user_id FROM pairs) r
+         WHERE NOT conversation.workspace_visible(r.workspace_id, r.user_id)),
      refused AS MATERIALIZED (
         SELECT p.session_id, array_agg(p.user_id) AS users
-          FROM pairs p
-          LEFT JOIN admitted a ON a.workspace_id = p.workspace_id AND a.user_id = p.user_id
-         WHERE a.user_id IS NULL
+          FROM barred b
+          JOIN pairs p ON p.workspace_id IS NOT DISTINCT FROM b.workspace_id AND p.user_id = b.user_id
          GROUP BY p.session_id)
 SELECT e.epoch, NOT pg_is_in_recovery() AS on_primary, seen.id, seen.task_id, seen.revision, seen.users
   FROM conversation.epoch e
   LEFT JOIN LATERAL (
-        SELECT s.id, s.task_id, coalesce(r.revision, 0) AS revision, f.users
-          FROM public.task_sessions s
-          LEFT JOIN public.conversation_session_revisions r ON r.session_id = s.id
-          LEFT JOIN refused f ON f.session_id = s.id
-         WHERE s.id = ANY ($1::text[]) AND conversation.session_visible(s.id, $2::text, $3::boolean)
+        SELECT a.id, a.task_id, coalesce(r.revision, 0) AS revision, f.users
+          FROM asked a
+          JOIN visible v ON v.id = a.workspace_id
+          LEFT JOIN public.conversation_session_revisions r ON r.session_id = a.id
+          LEFT JOIN refused f ON f.session_id = a.id
        ) seen ON true
 """
 
