@@ -20,6 +20,7 @@ from services.gateway.http import (
     users,
     writers,
 )
+from services.gateway.http.cors import name_origin
 from services.gateway.http.guard import admitting, answering, guarded
 from services.gateway.http.keys import CONNECTIONS, DOCUMENT, FORMS
 from services.gateway.http.routes import Route
@@ -56,6 +57,7 @@ def build(allowed_hosts: frozenset[str] | None, *, test_controls: bool = False) 
     application = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[answering, guarded(allowed_hosts)])
     application.on_shutdown.append(_close_connections)
     application.on_response_prepare.append(_keep_from_caches)
+    application.on_response_prepare.append(name_origin)
     application[FORMS] = {
         application.router.add_route(route.method, route.path, admitting(route)): route.form for route in routes
     }

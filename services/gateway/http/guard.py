@@ -6,9 +6,10 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
-from services.gateway.http.errors import BadRequest, told
+from services.gateway.http.cors import ORIGIN, is_preflight, preflight
+from services.gateway.http.errors import told
 from services.gateway.http.keys import AUTHENTICATION, CALLER, FORMS, IDENTITY
-from services.gateway.http.queries import unstorable
+from services.gateway.http.queries import require_storable
 from services.gateway.http.routes import Access, Route
 from services.gateway.identity.caller import Caller
 from shared.contracts.errors import Failure, RequestFailed
@@ -19,17 +20,20 @@ logger = logging.getLogger(__name__)
 
 
 def guarded(allowed_hosts: frozenset[str] | None) -> Middleware:
-    """Refuses foreign hosts and origins with 403, on every method and on the WebSocket's upgrade, and queries that no
-    row can match with 400.
+    """Refuses foreign hosts and origins with 403, on every method and on the WebSocket's upgrade; answers browsers that
+    ask what pages of permitted origins may send.
     """
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        reason = refusal(request.headers.get("Host"), request.headers.get("Origin"), allowed_hosts)
+        origin = request.headers.get("Origin")
+        reason = refusal(request.headers.get("Host"), origin, allowed_hosts)
         if reason is not None:
             raise RequestFailed("forbidden", reason)
-        if (name := unstorable(request)) is not None:
-            raise BadRequest(f"{name.replace(chr(0), '?')[:100]} holds a NUL character, which no row can hold")
+        if origin is not None:
+            request[ORIGIN] = origin
+            if is_preflight(request):
+                return preflight()
         return await handler(request)
 
     return guard
@@ -38,7 +42,8 @@ def guarded(allowed_hosts: frozenset[str] | None) -> Middleware:
 def admitting(route: Route) -> Handler:
     """The route's handler for callers that may use it; its failures in the route's form.
 
-    401 where nobody is signed in, before anything else is looked at; 403 where an administrator is needed.
+    401 where nobody is signed in, before anything else is looked at; 403 where an administrator is needed; then 400 for
+    a query that no row can match, unless the route has an order of its own.
     """
 
     async def handle(request: web.Request) -> web.StreamResponse:
@@ -46,6 +51,8 @@ def admitting(route: Route) -> Handler:
             if route.access != "public":
                 caller = request[CALLER] = await _caller(request, route.access)
                 request[IDENTITY] = caller.identity
+            if not route.orders_checks:
+                require_storable(request)
             return await route.handler(request)
         except RequestFailed as failed:
             return told(failed.failure, route.form)

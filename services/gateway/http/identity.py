@@ -8,7 +8,7 @@ from pydantic import Field
 from services.gateway.http.bodies import small_body
 from services.gateway.http.keys import ACCOUNTS, AUTHENTICATION, CALLER
 from services.gateway.http.routes import Answer, Route, plain_errors
-from services.gateway.identity.accounts import MOST_NAME_CHARACTERS, Changes
+from services.gateway.identity.accounts import MOST_NAME_CHARACTERS
 from services.gateway.identity.authentication import Mode
 from services.gateway.identity.caller import Caller
 from services.gateway.identity.passwords import LEAST_CHARACTERS, MOST_BYTES
@@ -128,10 +128,8 @@ async def change_password(request: web.Request) -> web.Response:
     signing_in = accounts(request)
     caller = request[CALLER]
     wanted = await small_body(request, NewPassword)
-    await signing_in.confirm(caller.username, wanted.current_password, signing_in.address(request))
-    hashed = await signing_in.passwords.hashed(wanted.new_password)
-    kept = session_of(caller.identity.credential) or ""
-    _, ended = await signing_in.accounts.change(caller.identity.user, Changes(password_hash=hashed), keep_session=kept)
+    address = signing_in.address(request)
+    ended = await signing_in.change_password(caller, wanted.current_password, wanted.new_password, address)
     if ended:
         await signing_in.watch.ended(caller.identity.user, tuple(map(credential_of, ended)))
     return _json(Done())

@@ -9,8 +9,19 @@ from pydantic import AfterValidator, StringConstraints, ValidationError
 
 from services.gateway.http.errors import BadRequest
 from services.gateway.http.keys import CALLER, CONTROL, REGISTRY, USER_STATE
+from services.gateway.http.queries import require_storable
 from services.gateway.http.routes import Answer, Json, Parameter, Route, plain_errors
-from services.gateway.plugins.user_state import Entry, Place, PluginGone, Stale
+from services.gateway.plugins.numbers import altered_number
+from services.gateway.plugins.user_state import (
+    MOST_BYTES,
+    MOST_ENTRIES,
+    Entry,
+    Full,
+    Place,
+    PluginGone,
+    Stale,
+    TooLarge,
+)
 from shared.contracts.base import Contract
 from shared.contracts.control import UserStateChanged
 from shared.contracts.errors import RequestFailed, problem
@@ -64,8 +75,8 @@ async def get_entry(request: web.Request) -> web.Response:
 async def list_entries(request: web.Request) -> web.Response:
     """Every value of a scope, by key."""
     place = _place(request)
-    entries = await request.app[USER_STATE].list(place)
-    return _answer({"entries": [_listed(entry) for entry in entries]})
+    async with request.app[USER_STATE].listed(place) as entries:
+        return _answer({"entries": [_listed(entry) for entry in entries]})
 
 
 async def put_entry(request: web.Request) -> web.Response:
@@ -77,6 +88,16 @@ async def put_entry(request: web.Request) -> web.Response:
         updated = await request.app[USER_STATE].put(place, key, orjson.dumps(write.value).decode(), since)
     except Stale:
         raise RequestFailed("conflict", "the entry was changed since ifUnmodifiedSince; read it again") from None
+    except Full:
+        raise RequestFailed(
+            "conflict",
+            f"the plugin keeps {MOST_ENTRIES:,} values in this scope, the most there may be: delete one first",
+        ) from None
+    except TooLarge:
+        raise RequestFailed(
+            "too_large",
+            f"with this the plugin would keep more than {MOST_BYTES:,} bytes for this user: delete some first",
+        ) from None
     except PluginGone:
         raise RequestFailed("not_found", _UNKNOWN) from None
     await _announce(request, place, key, updated, write.writerId)
@@ -125,6 +146,7 @@ def _place(request: web.Request) -> Place:
         raise RequestFailed("not_found", _UNKNOWN)
     if not plugin.user_state:
         raise RequestFailed("forbidden", "the plugin's manifest does not declare the capability user_state")
+    require_storable(request)
     if scope not in SCOPES:
         raise BadRequest(f"the scope is not one of {', '.join(SCOPES)}")
     return Place(plugin.id, request[CALLER].identity.user, scope, _named(scope_id, "the scope's id"))
@@ -145,7 +167,9 @@ async def _write(request: web.Request) -> UserStateWrite:
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError:
-        raise BadRequest("the body is not JSON") from None
+        raise BadRequest(altered_number(body) or "the body is not JSON") from None
+    if altered := altered_number(body):
+        raise BadRequest(altered)
     try:
         return UserStateWrite.model_validate(found, strict=True)
     except ValidationError as error:
@@ -207,6 +231,7 @@ ROUTES = (
             *plain_errors(404),
         ),
         parameters=_PATH,
+        orders_checks=True,
     ),
     Route(
         "GET",
@@ -216,6 +241,7 @@ ROUTES = (
         _TAG,
         (Answer(200, "The value as JSON.", _object(value={}, updatedAt=_UPDATED)), *plain_errors(404)),
         parameters=_KEY_PATH,
+        orders_checks=True,
     ),
     Route(
         "PUT",
@@ -225,6 +251,7 @@ ROUTES = (
         _TAG,
         (Answer(200, "Kept.", _object(updatedAt=_UPDATED)), *plain_errors(404, 409)),
         parameters=_KEY_PATH,
+        orders_checks=True,
         body=UserStateWrite,
     ),
     Route(
@@ -235,5 +262,6 @@ ROUTES = (
         _TAG,
         (Answer(200, "It is not there any more.", _object(deleted={"type": "boolean"})), *plain_errors(404)),
         parameters=(*_KEY_PATH, Parameter("writerId", "Comes back in the notification.")),
+        orders_checks=True,
     ),
 )

@@ -2,6 +2,8 @@
 
 from aiohttp import web
 
+from services.gateway.http.errors import BadRequest
+
 
 def text(request: web.Request, name: str) -> str | None:
     """A value as it was sent: an id may begin or end with white space. Only an empty one counts as absent."""
@@ -13,6 +15,8 @@ def word(request: web.Request, name: str) -> str:
     return request.query.get(name, "").strip()
 
 
-def unstorable(request: web.Request) -> str | None:
-    """Name of the first value that holds a NUL character, which no row can hold."""
-    return next((name for name, value in request.query.items() if "\x00" in value), None)
+def require_storable(request: web.Request) -> None:
+    """Raises BadRequest where a value of the query holds a NUL character, which no row can hold."""
+    for name, value in request.query.items():
+        if "\x00" in value:
+            raise BadRequest(f"{name.replace(chr(0), '?')[:100]} holds a NUL character, which no row can hold")

@@ -58,7 +58,8 @@ class Route:
 
     `body`: the model or schema of the JSON body; `None`: no body is read. `other_bodies`: by media type, what may be
     sent in its place. `form`: how it tells errors; the handler
-    raises RequestFailed and need not care. The errors that every route can answer with (400, 401, 403, 413, 500, 503)
+    raises RequestFailed and need not care. `orders_checks`: the handler looks at the query's text itself, behind what
+    is told first on its route. The errors that every route can answer with (400, 401, 403, 413, 500, 503)
     are not listed in `answers`, except where they look otherwise than elsewhere.
     """
 
@@ -75,6 +76,7 @@ class Route:
     body_required: bool = True
     body_media_type: str = "application/json"
     other_bodies: Mapping[str, type[BaseModel] | Json] = field(default_factory=dict)
+    orders_checks: bool = False
 
 
 def plain_errors(*statuses: int) -> tuple[Answer, ...]:

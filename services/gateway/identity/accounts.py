@@ -9,6 +9,7 @@ import asyncpg
 from pydantic import TypeAdapter, ValidationError
 
 from services.gateway.identity.caller import Caller
+from services.gateway.identity.texts import composed, username_key
 from shared.contracts.base import Id
 from shared.contracts.errors import RequestFailed
 from shared.contracts.identity import Identity
@@ -22,14 +23,15 @@ _ID: TypeAdapter[str] = TypeAdapter(Id)
 
 _COLUMNS = "id, username, display_name, is_admin, disabled_at, created_at"
 
-# By users_username; the others by primary key.
-_NAMED = "SELECT id, password_hash, disabled_at FROM gateway.users WHERE lower(username) = lower($1)"
-_FOUND = "SELECT id FROM gateway.users WHERE id = $1 OR lower(username) = lower($1) ORDER BY id = $1 DESC LIMIT 1"
+# By users_username_key; the others by primary key.
+_NAMED = "SELECT id, password_hash, disabled_at FROM gateway.users WHERE username_key = $1"
+_FOUND = "SELECT id FROM gateway.users WHERE id = $1 OR username_key = $2 ORDER BY id = $1 DESC LIMIT 1"
 _ADD = f"""
-INSERT INTO gateway.users (id, username, display_name, password_hash, is_admin) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO gateway.users (id, username, username_key, display_name, password_hash, is_admin)
+VALUES ($1, $2, $3, $4, $5, $6)
 RETURNING {_COLUMNS}
 """  # noqa: S608 - literals
-_ALL = f"SELECT {_COLUMNS} FROM gateway.users ORDER BY lower(username)"  # noqa: S608
+_ALL = f"SELECT {_COLUMNS} FROM gateway.users ORDER BY username_key"  # noqa: S608
 _LOCK_ADMINISTRATORS = (
     "SELECT id FROM gateway.users WHERE is_admin AND disabled_at IS NULL ORDER BY id FOR NO KEY UPDATE"
 )
@@ -45,6 +47,18 @@ RETURNING {_COLUMNS}
 """  # noqa: S608
 _END_SESSIONS = "DELETE FROM gateway.login_sessions WHERE user_id = $1 AND id <> $2 RETURNING id"
 _REPLACE_HASH = "UPDATE gateway.users SET password_hash = $3 WHERE id = $1 AND password_hash = $2 RETURNING id"
+# $2: the hash that the password was verified against; $4 and $5: the login session or token that asks. Another change
+# of the account that comes at the same time locks its row: then this one is decided again on what it left.
+_REPLACE_VERIFIED = """
+UPDATE gateway.users u SET password_hash = $3
+ WHERE u.id = $1 AND u.password_hash = $2 AND u.disabled_at IS NULL
+   AND (EXISTS (SELECT 1 FROM gateway.login_sessions s
+                 WHERE s.id = $4 AND s.user_id = u.id AND s.expires_at > clock_timestamp())
+        OR EXISTS (SELECT 1 FROM gateway.access_tokens t
+                    WHERE t.id = $5 AND t.user_id = u.id
+                      AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp())))
+RETURNING u.id
+"""
 _NAMES = "SELECT id, username, display_name FROM gateway.users WHERE id = ANY($1::text[])"
 
 
@@ -92,7 +106,9 @@ class Accounts:
         user_id = str(uuid.uuid4())
         shown = usable_display_name(display_name)
         try:
-            row = await self._database.fetchrow(_ADD, user_id, name, shown, password_hash, administrator)
+            row = await self._database.fetchrow(
+                _ADD, user_id, name, username_key(name), shown, password_hash, administrator
+            )
         except asyncpg.UniqueViolationError:
             raise RequestFailed("conflict", "this username is taken") from None
         return _account(row)
@@ -102,20 +118,20 @@ class Accounts:
         return tuple(_account(row) for row in await self._database.fetch(_ALL))
 
     async def known(self, username: str) -> Known | None:
-        """The account of a name, however it is capitalised, if it may sign in."""
-        row = await self._database.fetchrow(_NAMED, username.strip())
+        """The account of a name, however it is capitalised and composed, if it may sign in."""
+        row = await self._database.fetchrow(_NAMED, username_key(username))
         return None if row is None or row["disabled_at"] is not None else Known(row["id"], row["password_hash"])
 
     async def id_of(self, username: str) -> str:
         """The id of a name, disabled or not. Raises RequestFailed `not_found`."""
-        row = await self._database.fetchrow(_NAMED, username.strip())
+        row = await self._database.fetchrow(_NAMED, username_key(username))
         if row is None:
             raise no_such_user()
         return str(row["id"])
 
     async def found(self, named: str) -> str | None:
         """The id of the account, disabled or not, with this id; else of the one with this username."""
-        found: str | None = await self._database.fetchval(_FOUND, named)
+        found: str | None = await self._database.fetchval(_FOUND, named, username_key(named))
         return found
 
     async def administrated(self) -> bool:
@@ -127,11 +143,9 @@ class Accounts:
         rows = await self._database.fetch(_NAMES, list(user_ids))
         return {row["id"]: (row["username"], row["display_name"]) for row in rows}
 
-    async def change(
-        self, user_id: str, changes: Changes, *, keep_session: str = ""
-    ) -> tuple[Account, tuple[str, ...]]:
+    async def change(self, user_id: str, changes: Changes) -> tuple[Account, tuple[str, ...]]:
         """Changes an account; returns it with the ids of the login sessions that ended by it: all of one that is
-        disabled, and after another password all but `keep_session`.
+        disabled or has another password.
 
         Raises RequestFailed: `not_found`, or `conflict` where no active administrator would be left. Two changes at a
         time wait for each other there: what decides is locked.
@@ -153,8 +167,24 @@ class Accounts:
                 raise no_such_user()
             ended = []
             if changes.disabled or changes.password_hash is not None:
-                ended = await connection.fetch(_END_SESSIONS, user_id, keep_session)
+                ended = await connection.fetch(_END_SESSIONS, user_id, "")
         return _account(row), tuple(found["id"] for found in ended)
+
+    async def replace_password(
+        self, user_id: str, verified: str, password_hash: str, *, session: str = "", token: str = ""
+    ) -> tuple[str, ...]:
+        """Gives a user another password, as the login session or token asks that proved the one before against the hash
+        `verified`; returns the ids of the other login sessions, which end by it.
+
+        Raises RequestFailed `conflict` where that is not the password any more, or what asks has ended: an
+        administrator's change that came between stands.
+        """
+        async with self._database.acquire() as connection, connection.transaction(isolation="read_committed"):
+            arguments = (user_id, verified, password_hash, session, token)
+            if await connection.fetchval(_REPLACE_VERIFIED, *arguments) is None:
+                raise RequestFailed("conflict", "the account was changed meanwhile: sign in and try again")
+            ended = await connection.fetch(_END_SESSIONS, user_id, session)
+        return tuple(found["id"] for found in ended)
 
     async def replace_hash(self, user_id: str, before: str, after: str) -> bool:
         """Stores the same password under other parameters, unless it was changed meanwhile."""
@@ -163,7 +193,7 @@ class Accounts:
 
 def usable_username(username: str) -> str:
     """The name as it is stored. Raises RequestFailed `invalid_query`."""
-    name = username.strip()
+    name = composed(username.strip())
     if not 1 <= len(name) <= MOST_NAME_CHARACTERS or not name.isprintable():
         raise RequestFailed(
             "invalid_query", f"a username has 1 to {MOST_NAME_CHARACTERS} characters, none of them a control character"
@@ -173,7 +203,7 @@ def usable_username(username: str) -> str:
 
 def usable_display_name(text: str) -> str:
     """The name as it is stored; it may be empty. Raises RequestFailed `invalid_query`."""
-    name = text.strip()
+    name = composed(text.strip())
     if len(name) > MOST_NAME_CHARACTERS or (name and not name.isprintable()):
         raise RequestFailed(
             "invalid_query", f"a display name has at most {MOST_NAME_CHARACTERS} characters, none a control character"

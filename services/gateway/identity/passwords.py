@@ -7,6 +7,7 @@ from typing import TypeVar
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
+from services.gateway.identity.texts import password_bytes
 from shared.contracts.errors import RequestFailed
 
 LEAST_CHARACTERS = 8
@@ -46,7 +47,7 @@ class Passwords:
     async def hashed(self, password: str) -> str:
         """The text to store. Raises RequestFailed for what cannot be a password."""
         require_password(password)
-        return await self._in_turn(lambda: _HASHER.hash(_encoded(password)))
+        return await self._in_turn(lambda: _HASHER.hash(password_bytes(password)))
 
     async def matches(self, stored: str | None, password: str) -> bool:
         """Whether this is the password. Without one to compare with: no, for the same work."""
@@ -64,11 +65,6 @@ def is_outdated(stored: str) -> bool:
 
 def _verified(stored: str, password: str) -> bool:
     try:
-        return _HASHER.verify(stored, _encoded(password))
+        return _HASHER.verify(stored, password_bytes(password))
     except (VerificationError, InvalidHashError):
         return False
-
-
-def _encoded(password: str) -> bytes:
-    """A terminal's undecodable bytes arrive as surrogates; a password may hold them."""
-    return password.encode(errors="surrogatepass")

@@ -7,12 +7,14 @@ from aiohttp import web
 
 from services.gateway.control import Control
 from services.gateway.identity.accounts import Accounts, Known
+from services.gateway.identity.addresses import forwarded_for, sender
 from services.gateway.identity.attempts import Attempt, LoginAttempts
 from services.gateway.identity.authentication import Enabled
+from services.gateway.identity.caller import Caller
 from services.gateway.identity.cookies import SessionCookie
 from services.gateway.identity.passwords import Passwords, is_outdated
-from services.gateway.identity.sessions import LoginSessions
-from services.gateway.identity.tokens import AccessTokens
+from services.gateway.identity.sessions import LoginSessions, session_of
+from services.gateway.identity.tokens import AccessTokens, token_of
 from services.gateway.identity.watch import CredentialWatch
 from services.gateway.websocket.registry import Connections
 from shared.contracts.errors import RequestFailed
@@ -48,23 +50,33 @@ class SigningIn:
         known, attempt = await self._compared(username, password, address)
         value = None if known is None else await self._opened(known, password)
         if known is None or value is None:
+            await attempt.failed()
             raise RequestFailed("unauthenticated", "wrong username or password")
         await attempt.succeeded()
         return Opened(known.id, value)
 
-    async def confirm(self, username: str, password: str, address: str) -> None:
-        """Has a signed-in user prove who they are: guesses count like sign-ins. Raises RequestFailed: `forbidden` or
-        `limit_exceeded`.
+    async def change_password(self, caller: Caller, current: str, wanted: str, address: str) -> tuple[str, ...]:
+        """Replaces the caller's password, once they have proved the present one: guesses count like sign-ins. Returns
+        the ids of their other login sessions, which end by it. Raises RequestFailed: `forbidden`, `limit_exceeded`,
+        `conflict` where an administrator was quicker, or `invalid_query` for what cannot be a password.
         """
-        known, attempt = await self._compared(username, password, address)
-        if known is None:
+        known, attempt = await self._compared(caller.username, current, address)
+        if known is None or known.password_hash is None:
+            await attempt.failed()
             raise RequestFailed("forbidden", "the current password is another one")
         await attempt.succeeded()
+        return await self.accounts.replace_password(
+            caller.identity.user,
+            known.password_hash,
+            await self.passwords.hashed(wanted),
+            session=session_of(caller.identity.credential) or "",
+            token=token_of(caller.identity.credential) or "",
+        )
 
     def address(self, request: web.Request) -> str:
-        """Where a request comes from: the peer, or, behind a proxy, whom that one names last."""
-        forwarded = request.headers.get("X-Forwarded-For", "") if self.behind_proxy else ""
-        return (forwarded.rpartition(",")[2].strip() or request.remote or "")[:100]
+        """Who counts as the sender of a request: the peer, or, behind a proxy, whom that one names."""
+        forwarded = forwarded_for(request.headers.getall("X-Forwarded-For", [])) if self.behind_proxy else ""
+        return sender(forwarded or request.remote or "")
 
     async def _compared(self, username: str, password: str, address: str) -> tuple[Known | None, Attempt]:
         attempt = await self.attempts.begin(username, address)

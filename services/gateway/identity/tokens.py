@@ -40,6 +40,8 @@ RETURNING {_COLUMNS}
 """  # noqa: S608 - literals
 # By access_tokens_user.
 _OWN = f"SELECT {_COLUMNS} FROM gateway.access_tokens WHERE user_id = $1 ORDER BY created_at, id"  # noqa: S608
+# The tokens of one user are made one after the other: what is counted is what there is.
+_LOCK = "SELECT id FROM gateway.users WHERE id = $1 FOR NO KEY UPDATE"
 _COUNT = "SELECT count(*) FROM gateway.access_tokens WHERE user_id = $1"
 # By primary key.
 _FIND = """
@@ -82,11 +84,13 @@ class AccessTokens:
         shown = _usable_name(name)
         if days is not None and not 1 <= days <= LONGEST_DAYS:
             raise RequestFailed("invalid_query", f"a token ends after 1 to {LONGEST_DAYS} days, or never")
-        if await self._database.fetchval(_COUNT, user_id) >= MOST_TOKENS:
-            raise RequestFailed("conflict", f"a user has at most {MOST_TOKENS} tokens: revoke one first")
         secret, row = secrets.token_urlsafe(_SECRET_BYTES), None
-        while row is None:
-            row = await self._database.fetchrow(_ADD, secrets.token_hex(4), user_id, shown, _hash(secret), days)
+        async with self._database.acquire() as connection, connection.transaction(isolation="read_committed"):
+            await connection.execute(_LOCK, user_id)
+            if await connection.fetchval(_COUNT, user_id) >= MOST_TOKENS:
+                raise RequestFailed("conflict", f"a user has at most {MOST_TOKENS} tokens: revoke one first")
+            while row is None:
+                row = await connection.fetchrow(_ADD, secrets.token_hex(4), user_id, shown, _hash(secret), days)
         return _token(row), f"{PREFIX}{row['id']}_{secret}"
 
     async def of(self, user_id: str) -> tuple[AccessToken, ...]:
@@ -115,6 +119,12 @@ class AccessTokens:
         if owner is None:
             raise RequestFailed("not_found", "there is no such token")
         return str(owner)
+
+
+def token_of(credential: str) -> str | None:
+    """The token's id, where the credential is one."""
+    kind, _, token_id = credential.partition(":")
+    return token_id if kind == KIND else None
 
 
 def credential_of(token_id: str) -> str:

@@ -329,6 +329,37 @@ async def test_unknown_routes_and_methods_are_refused_in_json(shared_stack: Stac
     assert (status, set(body)) == (400, {"error"})
 
 
+async def test_pages_of_permitted_origins_may_ask_and_read(shared_stack: Stack) -> None:
+    origin = {"Origin": "http://localhost:3000"}
+    asks = {**origin, "Access-Control-Request-Method": "PATCH", "Access-Control-Request-Headers": "content-type"}
+    async with shared_stack.http.options(f"{shared_stack.url}/api/v1/workspaces", headers=asks) as answer:
+        assert (answer.status, await answer.read()) == (204, b"")
+        assert "PATCH" in answer.headers["Access-Control-Allow-Methods"]
+        assert "Content-Type" in answer.headers["Access-Control-Allow-Headers"]
+        preflight = answer.headers
+    for path, expected in (
+        ("/api/v1/workspaces", 200),
+        ("/api/v1/nothing", 404),
+        ("/api/v1/task-sessions/no/turns", 404),
+    ):
+        async with shared_stack.http.get(f"{shared_stack.url}{path}", headers=origin) as answer:
+            assert answer.status == expected
+            for headers in (answer.headers, preflight):
+                assert headers["Access-Control-Allow-Origin"] == "http://localhost:3000"
+                assert headers["Access-Control-Allow-Credentials"] == "true"
+                assert "Origin" in headers.getall("Vary")
+
+
+@pytest.mark.parametrize("origin", [None, "http://evil.example.com", "null", "http://localhost.evil.example.com"])
+@pytest.mark.parametrize("method", ["OPTIONS", "GET", "DELETE"])
+async def test_no_other_page_is_told_anything(shared_stack: Stack, method: str, origin: str | None) -> None:
+    headers = {"Access-Control-Request-Method": "GET"} | ({} if origin is None else {"Origin": origin})
+    async with shared_stack.http.request(method, f"{shared_stack.url}/api/v1/workspaces", headers=headers) as answer:
+        assert answer.status == (403 if origin else {"OPTIONS": 405, "GET": 200, "DELETE": 405}[method])
+        assert answer.headers["Vary"] == "Origin"
+        assert not [name for name in answer.headers if name.startswith("Access-Control")]
+
+
 async def test_a_body_that_is_too_large(shared_stack: Stack) -> None:
     status, body = await shared_stack.call("POST", "/api/v1/workspaces", data=io.BytesIO(bytes((32 << 20) + 1)))
     assert status == 413

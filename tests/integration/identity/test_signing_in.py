@@ -7,6 +7,9 @@ import aiohttp
 import pytest
 from argon2 import PasswordHasher
 
+from services.gateway.identity.accounts import Accounts
+from services.gateway.identity.passwords import Passwords
+from shared.contracts.errors import RequestFailed
 from tests.integration.identity.people import (
     PASSWORD,
     SECOND,
@@ -17,6 +20,7 @@ from tests.integration.identity.people import (
     with_cookie,
 )
 from tests.support.stack import Stack
+from tests.support.waiting import eventually
 
 LOGIN = "/api/v1/auth/login"
 ME = "/api/v1/auth/me"
@@ -203,6 +207,81 @@ async def test_changing_ones_password_ends_the_other_sessions(guarded: Stack, pe
         assert (await guarded.call("GET", ME, headers=headers))[1]["user"] is not None
     assert await login(guarded, person.username, PASSWORD) == WRONG
     await sign_in(guarded, person.username, "another horse")
+
+
+async def test_an_administrators_reset_is_not_undone_with_the_old_password(guarded: Stack, person: Person) -> None:
+    """It comes between the comparison with the old hash and the change: what was compared is no password any more."""
+    reset = await Passwords().hashed("an administrator's word")
+    own = with_cookie(guarded, await sign_in(guarded, person.username))
+    wanted = {"current_password": PASSWORD, "new_password": "the attacker's word"}
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype IN ('transactionid', 'tuple')"
+    async with guarded.pool.acquire() as connection:
+        async with connection.transaction():
+            await connection.execute("UPDATE gateway.users SET password_hash = $2 WHERE id = $1", person.id, reset)
+            changing = asyncio.create_task(guarded.call("PUT", "/api/v1/auth/password", json=wanted, headers=own))
+            await eventually(lambda: guarded.pool.fetchval(waiting))
+        status, _ = await changing
+    assert status == 409
+    stored = await guarded.pool.fetchval("SELECT password_hash FROM gateway.users WHERE id = $1", person.id)
+    assert stored == reset
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM gateway.login_sessions WHERE user_id = $1",
+        "UPDATE gateway.login_sessions SET expires_at = now() WHERE user_id = $1",
+        "UPDATE gateway.users SET disabled_at = now() WHERE id = $1",
+    ],
+)
+async def test_a_session_that_has_ended_changes_no_password(guarded: Stack, person: Person, statement: str) -> None:
+    await sign_in(guarded, person.username)
+    session = await guarded.pool.fetchval("SELECT id FROM gateway.login_sessions WHERE user_id = $1", person.id)
+    stored = await guarded.pool.fetchval("SELECT password_hash FROM gateway.users WHERE id = $1", person.id)
+    await guarded.pool.execute(statement, person.id)
+    with pytest.raises(RequestFailed) as refused:
+        await Accounts(guarded.pool).replace_password(person.id, stored, "another hash", session=session)
+    assert refused.value.failure.code == "conflict"
+    assert await guarded.pool.fetchval("SELECT password_hash FROM gateway.users WHERE id = $1", person.id) == stored
+
+
+@pytest.mark.parametrize(
+    ("failed", "age", "told"),
+    [
+        (False, 0, ("too many sign-ins at once; try again in a moment", 1)),
+        (True, 0, ("too many failed sign-ins; wait and try again", 300)),
+        (False, 60, ("too many failed sign-ins; wait and try again", 240)),
+    ],
+    ids=["under way", "failed", "given up"],
+)
+async def test_a_refusal_says_what_there_is_too_much_of(
+    guarded: Stack, person: Person, failed: bool, age: int, told: tuple[str, int]
+) -> None:
+    await guarded.pool.execute(
+        "INSERT INTO gateway.login_attempts (subject, attempted_at, failed) "
+        "SELECT 'name:' || $1, now() - make_interval(secs => $2), $3 FROM generate_series(1, 10)",
+        person.username,
+        age,
+        failed,
+    )
+    body = {"username": person.username, "password": PASSWORD}
+    async with guarded.http.post(guarded.url + LOGIN, json=body) as answer:
+        sentence, longest = told
+        assert (answer.status, await answer.json()) == (429, {"error": sentence})
+        assert longest / 2 <= int(answer.headers["Retry-After"]) <= longest
+
+
+async def test_one_name_is_one_limit_however_it_is_composed(guarded: Stack, people: People) -> None:
+    forms = ("Ren\u00e9 Stra\u00dfe", "RENE\u0301 STRASSE", "\uff32en\u00e9 stra\u00dfe")
+    await Accounts(guarded.pool).add(forms[0], await Passwords().hashed(PASSWORD))
+    for form in forms[1:]:
+        with pytest.raises(RequestFailed) as refused:
+            await Accounts(guarded.pool).add(form, "")
+        assert refused.value.failure.code == "conflict"
+        await sign_in(guarded, form)
+    for number in range(10):
+        assert await login(guarded, forms[number % 3], "wrong") == WRONG
+    assert await guarded.pool.fetchval("SELECT count(DISTINCT subject) FROM gateway.login_attempts") == 2
 
 
 async def test_guesses_of_the_current_password_count_as_failures(guarded: Stack, person: Person) -> None:

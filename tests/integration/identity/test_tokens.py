@@ -5,7 +5,8 @@ import asyncio
 import aiohttp
 import pytest
 
-from tests.integration.identity.people import People, Person, sign_in, with_cookie
+from services.gateway.identity.tokens import MOST_TOKENS
+from tests.integration.identity.people import SECOND, People, Person, sign_in, with_cookie
 from tests.support.stack import Stack
 
 ME = "/api/v1/auth/me"
@@ -98,6 +99,33 @@ async def test_use_is_noted_once_a_minute(guarded: Stack, person: Person, people
     await asyncio.gather(who(guarded, dict(person.bearer)), who(guarded, dict(other.bearer)))
     assert await guarded.pool.fetchval(noted, person.token_id) == before
     assert await guarded.pool.fetchval(noted, other.token_id) is not None
+
+
+async def test_no_more_tokens_are_made_at_the_same_time(guarded: Stack, person: Person) -> None:
+    await guarded.pool.execute(
+        "INSERT INTO gateway.access_tokens (id, user_id, secret_hash) "
+        "SELECT left(md5($1 || n), 8), $1, ''::bytea FROM generate_series(1, $2) n",
+        person.id,
+        MOST_TOKENS - 3,
+    )
+    made = await asyncio.gather(
+        *(
+            guarded.call("POST", TOKENS, gateway=("gateway", SECOND)[number % 2], json={}, headers=person.bearer)
+            for number in range(8)
+        )
+    )
+    assert sorted(status for status, _ in made) == [201] * 2 + [409] * 6
+
+
+async def test_who_is_nobody_is_told_that_first(guarded: Stack, person: Person) -> None:
+    """Before what is wrong with the request."""
+    path = "/api/v1/workspaces?x=%00"
+    assert (await guarded.call("GET", path))[0] == 401
+    assert (await guarded.call("GET", path, headers=person.bearer))[0] == 400
+    plugins = "/api/plugins/nowhere/"
+    for route in ("conversation/v2/task-sessions/s/messages", "user-state/instance/default/key"):
+        assert (await guarded.call("GET", f"{plugins}{route}?task_id=%00"))[0] == 401
+        assert (await guarded.call("GET", f"{plugins}{route}?task_id=%00", headers=person.bearer))[0] == 404
 
 
 async def test_the_cookie_comes_before_the_token(guarded: Stack, person: Person, people: People) -> None:

@@ -4,8 +4,11 @@ import asyncio
 
 import pytest
 
-from tests.integration.identity.people import PASSWORD, People, Person, sign_in
+from shared.contracts import streams
+from shared.contracts.control import AccountChanged
+from tests.integration.identity.people import PASSWORD, SECOND, People, Person, sign_in
 from tests.support.stack import Stack
+from tests.support.waiting import eventually
 
 USERS = "/api/v1/users"
 
@@ -67,6 +70,23 @@ async def test_who_is_not_there(guarded: Stack, administrator: Person, user_id: 
     missing = (404, {"error": "there is no such user"})
     changes = {"display_name": "x"}
     assert await guarded.call("PATCH", f"{USERS}/{user_id}", json=changes, headers=administrator.bearer) == missing
+
+
+async def test_who_is_no_administrator_any_more_is_none_at_once(guarded: Stack, people: People) -> None:
+    """Here without looking, and every other gateway is told."""
+    first, second = await people.add(administrator=True), await people.add(administrator=True)
+    for gateway in ("gateway", SECOND):
+        assert (await guarded.call("GET", USERS, gateway=gateway, headers=second.bearer))[0] == 200
+    path = f"{USERS}/{second.id}"
+    assert (await guarded.call("PATCH", path, json={"is_admin": False}, headers=first.bearer))[0] == 200
+    assert (await guarded.call("GET", USERS, headers=second.bearer))[0] == 403
+    entries = await guarded.redis.xrevrange(streams.CONTROL, count=20)
+    assert entries is not None
+    told = [AccountChanged(user=second.id).model_dump_json() in str(fields) for _, fields in entries]
+    assert any(told)
+    await eventually(
+        lambda: guarded.call("GET", USERS, gateway=SECOND, headers=second.bearer), lambda found: found[0] == 403
+    )
 
 
 async def test_the_last_active_administrator_stays_one(guarded: Stack, people: People) -> None:
