@@ -13,6 +13,7 @@ from services.gateway.http.routes import Answer, Json, Route, plain_errors
 from services.gateway.plugins.incoming import MAX_PACKAGE_BYTES, Incoming, check_size, incoming
 from services.gateway.plugins.lifecycle import UNKNOWN
 from services.gateway.plugins.manifest import Manifest
+from services.gateway.plugins.numbers import altered_number
 from services.gateway.plugins.states import Status
 from services.gateway.plugins.store import Record
 from shared.contracts.base import Contract
@@ -123,6 +124,8 @@ async def get_config(request: web.Request) -> web.Response:
 async def set_config(request: web.Request) -> web.Response:
     """Replaces the plugin's settings."""
     wanted = await _body(request, NewConfig)
+    if altered := altered_number(await request.read()):
+        raise BadRequest(altered)
     await request.app[PLUGINS].configure(request.match_info["plugin_id"], wanted.config)
     return _json({"updated": True})
 

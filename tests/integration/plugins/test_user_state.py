@@ -1,14 +1,24 @@
 """What plugins keep for users: statuses, limits, order of checks, staleness, notifications."""
 
 import asyncio
+import contextlib
 import itertools
 import math
 from collections.abc import AsyncIterator
+from decimal import Decimal
 from typing import Any
 
 import orjson
 import pytest
 
+from services.gateway.plugins.user_state import (
+    ENTRY_BYTES,
+    LISTS_AT_ONCE,
+    MOST_BYTES,
+    MOST_ENTRIES,
+    Place,
+    UserState,
+)
 from shared.metadata import MAX_DEPTH
 from tests.support.plugins import install, set_status
 from tests.support.stack import Stack
@@ -39,6 +49,101 @@ async def test_a_value_comes_back_as_it_was_put(shared_stack: Stack, plugin: str
         assert (status, got) == (200, {"value": value, "updatedAt": put["updatedAt"]})
         if isinstance(value, dict):
             assert orjson.dumps(got["value"]) == orjson.dumps(value)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "18446744073709551616",
+        "-9223372036854775809",
+        "1" * 100_000,
+        "0.1234567890123456789",
+        "1e-400",
+        f"1e-{'9' * 30}",
+    ],
+)
+async def test_a_number_that_would_become_another_is_refused(shared_stack: Stack, plugin: str, number: str) -> None:
+    body = f'{{"value": {{"a": ["\\"1.5", {number}]}}}}'.encode()
+    status, told = await shared_stack.call("PUT", f"{plugin}/task/t/k", data=body)
+    assert status == 400
+    assert "give it as text" in str(told["error"])
+    assert number not in str(told["error"])
+    assert (await shared_stack.call("GET", f"{plugin}/task/t/k"))[0] == 404
+
+
+@pytest.mark.parametrize(
+    "number", ["18446744073709551615", "-9223372036854775808", "0.30000000000000004", "1E5", "-0.0"]
+)
+async def test_a_number_that_stays_what_it_is_is_kept(shared_stack: Stack, plugin: str, number: str) -> None:
+    body = f'{{"value": [{number}, "{"9" * 40}"]}}'.encode()
+    assert (await shared_stack.call("PUT", f"{plugin}/task/t/k", data=body))[0] == 200
+    kept = await shared_stack.pool.fetchval(
+        "SELECT value::text FROM gateway.plugin_user_state WHERE plugin_id = $1", plugin.split("/")[3]
+    )
+    assert Decimal(kept.removeprefix("[").partition(",")[0]) == Decimal(number)
+
+
+FILL = """
+INSERT INTO gateway.plugin_user_state (plugin_id, user_id, scope, scope_id, key, value)
+SELECT $1, user_id, 'task', $2, 'filled' || number, $3
+  FROM generate_series(1, $4) AS number,
+       (SELECT DISTINCT user_id FROM gateway.plugin_user_state WHERE plugin_id = $1) AS known
+"""
+
+
+async def test_a_scope_holds_so_many_entries_and_no_more(shared_stack: Stack, plugin: str) -> None:
+    name = plugin.split("/")[3]
+    await shared_stack.call("PUT", f"{plugin}/task/t/first", json={"value": 1})
+    await shared_stack.pool.execute(FILL, name, "t", "1", MOST_ENTRIES - 3)
+    answers = await asyncio.gather(
+        *(shared_stack.call("PUT", f"{plugin}/task/t/more{number}", json={"value": 1}) for number in range(6))
+    )
+    assert sorted(status for status, _ in answers) == [200, 200, 409, 409, 409, 409]
+    assert "delete one first" in str(next(body for status, body in answers if status == 409)["error"])
+    assert (await shared_stack.call("PUT", f"{plugin}/task/t/first", json={"value": 2}))[0] == 200
+    assert (await shared_stack.call("PUT", f"{plugin}/task/other/first", json={"value": 2}))[0] == 200
+    assert (await shared_stack.call("DELETE", f"{plugin}/task/t/first"))[0] == 200
+    assert (await shared_stack.call("PUT", f"{plugin}/task/t/another", json={"value": 2}))[0] == 200
+
+
+async def test_a_plugin_keeps_so_many_bytes_for_a_user_and_no_more(shared_stack: Stack, plugin: str) -> None:
+    large = "x" * 200_000
+    answers = await asyncio.gather(
+        *(
+            shared_stack.call("PUT", f"{plugin}/task/t{number}/k", json={"value": large})
+            for number in range(MOST_BYTES // len(large) + 4)
+        )
+    )
+    kept = [status for status, _ in answers].count(200)
+    assert kept == MOST_BYTES // (len(large) + 2 + len("k") + len("t00") + ENTRY_BYTES)
+    assert {status for status, _ in answers} == {200, 413}
+    assert "delete some first" in str(next(body for status, body in answers if status == 413)["error"])
+    there = next(number for number, (status, _) in enumerate(answers) if status == 200)
+    place = f"{plugin}/task/t{there}/k"
+    assert (await shared_stack.call("PUT", place, json={"value": large[1:]}))[0] == 200
+    assert (await shared_stack.call("PUT", f"{plugin}/instance/x/k", json={"value": large}))[0] == 413
+    assert (await shared_stack.call("DELETE", place))[0] == 200
+    assert (await shared_stack.call("PUT", f"{plugin}/instance/x/k", json={"value": large}))[0] == 200
+
+
+async def test_what_is_above_the_bound_already_can_be_made_less(shared_stack: Stack, plugin: str) -> None:
+    name = plugin.split("/")[3]
+    await shared_stack.call("PUT", f"{plugin}/task/t/first", json={"value": "first"})
+    await shared_stack.pool.execute(FILL, name, "t", f'"{"x" * MOST_BYTES}"', 1)
+    assert (await shared_stack.call("PUT", f"{plugin}/task/t/first", json={"value": "longer"}))[0] == 413
+    assert (await shared_stack.call("PUT", f"{plugin}/task/t/first", json={"value": "less"}))[0] == 200
+
+
+async def test_few_lists_are_held_at_once(shared_stack: Stack, plugin: str) -> None:
+    state = UserState(shared_stack.pool)
+    place = Place(plugin.split("/")[3], "somebody", "task", "t")
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(LISTS_AT_ONCE):
+            await stack.enter_async_context(state.listed(place))
+        waiting = asyncio.create_task(stack.enter_async_context(state.listed(place)))
+        await eventually(lambda: asyncio.sleep(0, result=state._listing._waiters), bool)
+        assert not waiting.done()
+        waiting.cancel()
 
 
 async def test_scopes_their_ids_and_keys_are_apart(shared_stack: Stack, plugin: str) -> None:
@@ -155,6 +260,7 @@ async def test_names_that_may_be(shared_stack: Stack, plugin: str, name: str) ->
         b"[]",
         b"null",
         b'{"value": NaN}',
+        b'{"value": 1.2.3}',
         b'{"value": "\\ud800"}',
         b'{"value": "\xff"}',
         b'{"value": 1, "writerId": 7}',
