@@ -5,6 +5,7 @@ import logging
 import os
 import socket
 from base64 import b64encode
+from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
@@ -105,6 +106,35 @@ async def test_others_are_served_and_the_slow_one_is_reset_once_it_reads(stack: 
         opcode, data = await slow.message()
         if opcode == 1 and b'"after"' in data:
             seen.add(orjson.loads(data)["payload"]["scope_id"])
+    slow.close()
+
+
+async def test_a_scope_that_is_told_much_pushes_out_no_other_of_its_connection(stack: Stack) -> None:
+    """The quiet one's frames are all there once the client reads, although the chatty one's were too many."""
+    for session_id in ("chatty", "quiet"):
+        await stack.session(session_id)
+    slow = await RawClient.open(stack.url)
+    for session_id in ("chatty", "quiet"):
+        slow.subscribe(session_id, session_id)
+        await slow.message()
+    client = await stack.connect()
+    await client.subscribe("chatty")
+    for number in range(40):
+        await stack.add("chatty", f"m{number}", author="agent", content=LARGE)
+        if number % 10 == 9:
+            await stack.add("quiet", f"q{number}")
+    await stack.add("chatty", "last")
+    last = await stack.revision("chatty")
+    await client.until(lambda: any(int(frame["revision"] or -1) >= last for frame in client.told()))
+    heard: dict[str, list[dict[str, Any]]] = {"chatty": [], "quiet": []}
+    while not any(frame.get("reset") for frame in heard["chatty"]):
+        opcode, data = await slow.message()
+        if opcode == 1:
+            payload = orjson.loads(data)["payload"]
+            heard[payload["scope_id"]].append(payload)
+    changes = [frame for frame in heard["quiet"] if not frame.get("check")]
+    assert [each["message"]["id"] for frame in changes for each in frame["operations"]] == ["q9", "q19", "q29", "q39"]
+    assert not any(frame.get("reset") for frame in heard["quiet"])
     slow.close()
 
 
