@@ -176,6 +176,13 @@ async def test_a_session_that_cannot_be_read_is_not_there(plugin: Plugin, what: 
     assert (await plugin.read(missing, what)).error == SESSION_NOT_FOUND
 
 
+async def test_a_value_that_no_row_can_hold_is_told_in_its_turn(plugin: Plugin, session_id: str) -> None:
+    nul = (400, "invalid_query", "task_id holds a NUL character, which no row can hold", False)
+    assert (await replace(plugin, binding="x").read(session_id, task_id="\x00")).error == NOT_BOUND
+    for session in (session_id, "missing"):
+        assert (await plugin.read(session, task_id="\x00")).error == nul
+
+
 @pytest.mark.parametrize("what", ["messages", "turns"])
 async def test_an_odd_task_or_cursor_is_told_in_its_turn(
     shared_stack: Stack, plugin: Plugin, session_id: str, what: str

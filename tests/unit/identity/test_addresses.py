@@ -1,8 +1,14 @@
 """From whom a request counts as sent."""
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
+from aiohttp.test_utils import make_mocked_request
+from multidict import CIMultiDict
 
 from services.gateway.identity.addresses import forwarded_for, sender
+from services.gateway.identity.signing_in import SigningIn
 
 
 @pytest.mark.parametrize(
@@ -37,3 +43,11 @@ def test_the_nearest_proxy_writes_last(values: list[str], named: str) -> None:
 )
 def test_who_counts_as_one_sender(address: str, counted: str) -> None:
     assert sender(address) == counted
+
+
+@pytest.mark.parametrize(("behind_proxy", "counted"), [(True, "2001:db8::/64"), (False, "")])
+def test_only_behind_a_proxy_is_one_believed(behind_proxy: bool, counted: str) -> None:
+    lines = CIMultiDict([("X-Forwarded-For", "9.9.9.9, 8.8.8.8"), ("X-Forwarded-For", "7.7.7.7, 2001:db8::5")])
+    # Nothing else of it says where a request comes from.
+    signing_in = cast("SigningIn", SimpleNamespace(behind_proxy=behind_proxy))
+    assert SigningIn.address(signing_in, make_mocked_request("POST", "/", headers=lines)) == counted

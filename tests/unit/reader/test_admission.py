@@ -178,3 +178,38 @@ def test_the_pace_is_that_of_the_last_reads() -> None:
         clock.now += 0.08
         pace.finished(4, busy=True)
     assert pace.seconds(10) == pytest.approx(0.2, rel=0.01)
+
+
+def test_one_that_rests_leaves_its_place_and_comes_before_those_that_have_not_begun() -> None:
+    places, _ = lane(at_work=cost_of(PAGE))
+    for number in range(3):
+        places.offer(request(number))
+    first = places.next()
+    assert first is not None
+    assert places.next() is None
+    places.rests(first)
+    second = places.next()
+    assert second is not None
+    places.returns(first)
+    assert places.busy
+    assert places.next() is None
+    places.finished(second)
+    assert places.next() is first
+    assert places.next() is None
+    places.finished(first)
+    assert places.next() is not None
+
+
+@pytest.mark.parametrize("returned", [False, True])
+def test_one_that_is_given_up_at_rest_takes_no_place(returned: bool) -> None:
+    places, _ = lane(at_work=cost_of(PAGE))
+    for number in range(2):
+        places.offer(request(number))
+    first = places.next()
+    assert first is not None
+    places.rests(first)
+    if returned:
+        places.returns(first)
+    places.finished(first)
+    assert places.next() is not None
+    assert places.next() is None
