@@ -13,7 +13,9 @@ from cli.errors import CommandFailed
 from cli.options import url_option
 from cli.plugin_routes import Json, ask, named, send
 from cli.tables import table
+from services.gateway.plugins.numbers import altered_number
 
+_MOST_READ = 1 << 20
 _KEEP_IT = (
     "That is the token with which its own process calls Host RPC, shown this once. "
     "`kandev-conversation plugin token {}` makes another."
@@ -72,6 +74,9 @@ def list_(as_json: bool, url: str | None) -> None:
 @url_option
 def enable(plugin_id: str, url: str | None) -> None:
     """Make a plugin active."""
+    if ask(url, "GET", named(plugin_id))["status"] == "active":
+        click.echo(f"{plugin_id} is active already.", err=True)
+        return
     ask(url, "POST", f"{named(plugin_id)}/enable")
     click.echo(f"{plugin_id} is active.", err=True)
 
@@ -81,6 +86,9 @@ def enable(plugin_id: str, url: str | None) -> None:
 @url_option
 def disable(plugin_id: str, url: str | None) -> None:
     """Take a plugin out of use; what it reads and follows ends at once. Everything of it is kept."""
+    if ask(url, "GET", named(plugin_id))["status"] == "disabled":
+        click.echo(f"{plugin_id} is disabled already.", err=True)
+        return
     ask(url, "POST", f"{named(plugin_id)}/disable")
     click.echo(f"{plugin_id} is disabled.", err=True)
 
@@ -132,7 +140,7 @@ def config(
     path = f"{named(plugin_id)}/config"
     if source is not None and (changes or removals):
         raise CommandFailed("--from replaces all settings: give it alone.")
-    settings = ask(url, "GET", path)["config"] if source is None else _object(source.read())
+    settings = ask(url, "GET", path)["config"] if source is None else _object(source.read(_MOST_READ + 1))
     if source is None and not changes and not removals:
         _print(settings)
         return
@@ -153,18 +161,30 @@ def _setting(change: str) -> tuple[str, object]:
     if not separator or not name:
         raise CommandFailed("--set takes NAME=VALUE.")
     try:
-        return name, orjson.loads(value)
+        text = value.encode()
+        name.encode()
+    except UnicodeEncodeError:
+        raise CommandFailed("--set takes text in UTF-8.") from None
+    try:
+        found = orjson.loads(text)
     except orjson.JSONDecodeError:
         return name, value
+    if altered := altered_number(text):
+        raise CommandFailed(f"--set {name}: {altered}: '{name}=\"...\"'.")
+    return name, found
 
 
 def _object(text: bytes) -> Json:
+    if len(text) > _MOST_READ:
+        raise CommandFailed(f"--from holds more than {_MOST_READ:,} bytes, more than any settings.")
     try:
         found = orjson.loads(text)
     except orjson.JSONDecodeError:
         found = None
     if not isinstance(found, dict):
         raise CommandFailed("--from is no JSON object.")
+    if altered := altered_number(text):
+        raise CommandFailed(f"--from: {altered}.")
     return found
 
 

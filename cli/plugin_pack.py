@@ -1,12 +1,15 @@
 """`kandev-conversation plugin pack` and `plugin check`: packages of plugins on this machine."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import click
 import orjson
 
 from cli.counting import counted
 from cli.errors import CommandFailed
+from cli.package_files import NoPackageFile, expect_package_file, spelled
 from services.gateway.plugins.archive import HOST_PLATFORM, Package, PackageRefused, inspect
 from services.gateway.plugins.packing import FolderRefused, read_folder, write_package
 
@@ -50,16 +53,19 @@ def pack(folder: Path, output: Path | None, as_json: bool) -> None:
     docs/plugins-manifest.md lists every field.
     """
     if not folder.is_dir():
-        raise CommandFailed(f"{folder} is not a folder. Expected one with a manifest.yaml in it.")
+        raise CommandFailed(f"{spelled(folder)} is not a folder. Expected one with a manifest.yaml in it.")
     try:
         manifest, files = read_folder(folder)
         target = output or Path(f"{manifest.id}-{manifest.version}.tar.gz")
         package = write_package(manifest, files, target)
-    except (FolderRefused, PackageRefused) as error:
-        raise CommandFailed(_refusal(folder, error.problems)) from None
+    except FolderRefused as error:
+        _refuse("folder_refused", folder, error.problems, as_json=as_json)
+    except PackageRefused as error:
+        _refuse(error.kind, folder, error.problems, as_json=as_json)
     except OSError as error:
-        raise CommandFailed(f"{error.filename or folder} cannot be used: {error.strerror or error}.") from None
-    _tell(target, package, as_json=as_json)
+        place = Path(error.filename) if error.filename else folder
+        raise CommandFailed(f"{spelled(place)} cannot be used: {error.strerror or error}.") from None
+    _tell(target, package, "", as_json=as_json)
 
 
 @click.command()
@@ -78,23 +84,38 @@ def check(file: Path, platform: str, as_json: bool) -> None:
     (min_kandev_version) is found out there.
     """
     try:
+        expect_package_file(file)
         package = inspect(file, platform)
+    except NoPackageFile as error:
+        if as_json:
+            _print_refusal("unreadable", [str(error)])
+        raise
     except PackageRefused as error:
-        raise CommandFailed(_refusal(file, error.problems)) from None
+        _refuse(error.kind, file, error.problems, as_json=as_json)
     except OSError as error:
-        raise CommandFailed(f"{file} cannot be read: {error.strerror or error}.") from None
-    _tell(file, package, as_json=as_json)
+        raise CommandFailed(f"{spelled(file)} cannot be read: {error.strerror or error}.") from None
+    _tell(file, package, " can be installed", as_json=as_json)
 
 
-def _refusal(path: Path, problems: tuple[str, ...]) -> str:
-    return "\n  ".join((f"{path} cannot be installed:", *problems))
-
-
-def _tell(path: Path, package: Package, *, as_json: bool) -> None:
-    manifest, size = package.manifest, path.stat().st_size
+def _refuse(kind: str, path: Path, problems: Sequence[str], *, as_json: bool) -> NoReturn:
     if as_json:
-        facts = {"file": str(path), "id": manifest.id, "version": manifest.version, "size": size}
-        click.echo(orjson.dumps({**facts, "sha256": package.hash, "files": [file.path for file in package.files]}))
+        _print_refusal(kind, problems)
+    raise CommandFailed("\n  ".join((f"{spelled(path)} cannot be installed:", *problems))) from None
+
+
+def _print_refusal(kind: str, problems: Sequence[str]) -> None:
+    click.echo(orjson.dumps({"ok": False, "kind": kind, "problems": list(problems)}))
+
+
+def _tell(path: Path, package: Package, verdict: str, *, as_json: bool) -> None:
+    manifest, size = package.manifest, path.stat().st_size
+    for note in package.notes:
+        click.echo(f"Note: {note}.", err=True)
+    if as_json:
+        facts = {"ok": True, "file": spelled(path), "id": manifest.id, "version": manifest.version, "size": size}
+        files = [file.path for file in package.files]
+        click.echo(orjson.dumps({**facts, "sha256": package.hash, "files": files, "notes": package.notes}))
         return
-    click.echo(f"{path}: {manifest.id} {manifest.version}, {counted(len(package.files), 'file')}, {size:,} bytes")
+    files_told = counted(len(package.files), "file")
+    click.echo(f"{spelled(path)}{verdict}: {manifest.id} {manifest.version}, {files_told}, {size:,} bytes")
     click.echo(f"SHA-256 {package.hash}")

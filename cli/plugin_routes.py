@@ -13,6 +13,7 @@ import rich.progress
 from rich.console import Console
 
 from cli.errors import CommandFailed
+from cli.package_files import expect_package_file, spelled
 from cli.target import identity_refused, target_token, target_url
 from client.reasons import reason
 
@@ -30,6 +31,7 @@ def ask(url: str | None, method: str, path: str, body: Mapping[str, object] | No
 
 def send(url: str | None, package: Path) -> Json:
     """Uploads a package, with a bar on a terminal; the answer to it. Raises `CommandFailed`."""
+    expect_package_file(package)
     try:
         with rich.progress.open(
             package,
@@ -41,7 +43,7 @@ def send(url: str | None, package: Path) -> Json:
         ) as file:
             return asyncio.run(_uploaded(target_url(url), file))
     except OSError as error:
-        raise CommandFailed(f"{package} cannot be read: {error.strerror}.") from None
+        raise CommandFailed(f"{spelled(package)} cannot be read: {error.strerror}.") from None
 
 
 def named(plugin_id: str) -> str:

@@ -1,9 +1,11 @@
 """Making a package of a folder. What comes out has passed what an installation asks of it."""
 
+import errno
 import gzip
 import hashlib
 import io
 import os
+import stat
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -12,7 +14,7 @@ from typing import BinaryIO
 
 from services.gateway.plugins.archive import HOST_PLATFORM, MANIFEST, Package, inspect
 from services.gateway.plugins.checksums import CHECKSUMS, SIGNATURE, checksum_text
-from services.gateway.plugins.manifest import Manifest, ManifestInvalid, parse_manifest
+from services.gateway.plugins.manifest import LARGEST_MANIFEST, Manifest, ManifestInvalid, parse_manifest
 from services.gateway.plugins.paths import Spellings, path_problem
 
 
@@ -42,11 +44,12 @@ def read_folder(folder: Path) -> tuple[Manifest, dict[str, Path]]:
             problems.append(f"{path!r} is no regular file")
         elif clash := spellings.clash(path):
             problems.append(clash)
-        files[path] = file
+        else:
+            files[path] = file
     try:
-        manifest = parse_manifest((folder / MANIFEST).read_bytes())
-    except FileNotFoundError:
-        problems.append(f"there is no {MANIFEST}")
+        manifest = parse_manifest(_start_of(files[MANIFEST]))
+    except KeyError:
+        problems.append(f"there is no file {MANIFEST}")
     except ManifestInvalid as error:
         problems += error.problems
     else:
@@ -57,8 +60,10 @@ def read_folder(folder: Path) -> tuple[Manifest, dict[str, Path]]:
 
 def write_package(manifest: Manifest, files: Mapping[str, Path], target: Path) -> Package:
     """Makes the package and puts it at `target` once it has passed. The same files give the same bytes, as far as zlib
-    is the same. Raises `PackageRefused`, and `OSError`.
+    is the same. Raises `PackageRefused`, and `OSError`: also where something stands at `target` that is no file.
     """
+    if os.path.lexists(target) and not stat.S_ISREG(target.lstat().st_mode):
+        raise FileExistsError(errno.EEXIST, "it is there already and is no regular file", target)
     descriptor, name = tempfile.mkstemp(prefix=".packing-", dir=target.parent)
     made = Path(name)
     try:
@@ -112,6 +117,12 @@ def _header(path: str, size: int, *, executable: bool) -> tarfile.TarInfo:
     header.size = size
     header.mode = 0o755 if executable else 0o644
     return header
+
+
+def _start_of(manifest: Path) -> bytes:
+    """As much of it as any manifest has, and one byte more."""
+    with manifest.open("rb") as content:
+        return content.read(LARGEST_MANIFEST + 1)
 
 
 def _sha256(file: Path) -> str:

@@ -64,8 +64,10 @@ async def test_a_plugins_life(shared_stack: Stack, packed: tuple[str, Path]) -> 
 
     assert (await plugin(shared_stack, "disable", name)).exit_code == 0
     again = await plugin(shared_stack, "disable", name)
-    assert "a plugin that is disabled cannot become disabled" in failure(again)
+    assert (again.exit_code, again.stderr) == (0, f"{name} is disabled already.\n")
     assert (await plugin(shared_stack, "enable", name)).exit_code == 0
+    again = await plugin(shared_stack, "enable", name)
+    assert (again.exit_code, again.stderr) == (0, f"{name} is active already.\n")
 
     assert (await plugin(shared_stack, "config", name, "--set", "lines=3", "--set", "name=a=b")).exit_code == 0
     whole = '{"lines": 3, "name": "n", "token": "planted-secret"}'
@@ -99,6 +101,10 @@ async def test_what_cannot_be_done_says_why(shared_stack: Stack, packed: tuple[s
         (("config", name, "--set", "lines"), "NAME=VALUE"),
         (("config", name, "--set", "lines=many"), "(400)"),
         (("config", name, "--from", bad), "no JSON object"),
+        (("config", name, "--from", "/dev/zero"), "more than 1,048,576 bytes"),
+        (("config", name, "--set", "lines=18446744073709551616"), "give it as text: 'lines=\"...\"'"),
+        (("config", name, "--set", "lines=0.1234567890123456789"), "give it as text"),
+        (("config", name, "--set", "name=\udcff"), "UTF-8"),
     ):
         assert says in failure(await plugin(shared_stack, *arguments))
 

@@ -82,7 +82,7 @@ def test_everything_that_is_wrong_with_a_folder_is_told(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_manifest_is_told_so(tmp_path: Path) -> None:
-    with pytest.raises(FolderRefused, match=r"there is no manifest\.yaml"):
+    with pytest.raises(FolderRefused, match=r"there is no file manifest\.yaml"):
         read_folder(tmp_path)
 
 
