@@ -51,8 +51,9 @@ async def lay(stack: Stack, folder: Path) -> Ground:
     user, headers, doomed_token = await _people(stack)
     for plugin in ("explored", "switched", "doomed"):
         await _install(stack, plugin, folder, headers)
+    prompts = {name: await _prompt(stack, name, headers) for name in ("prompt", "doomed_prompt")}
     _, binding = await stack.call("GET", "/api/plugins/explored/conversation/binding", headers=headers)
-    ids = {"user": user, "doomed_token": doomed_token, "binding": str(binding["bindingToken"])}
+    ids = {"user": user, "doomed_token": doomed_token, "binding": str(binding["bindingToken"])} | prompts
     return Ground(headers, FIXED | ids)
 
 
@@ -66,6 +67,12 @@ async def _people(stack: Stack) -> tuple[str, Mapping[str, str], str]:
     doomed, _ = await tokens.add(administrator.id)
     await pool.close()
     return other.id, {"Authorization": f"Bearer {text}"}, doomed.id
+
+
+async def _prompt(stack: Stack, name: str, headers: Mapping[str, str]) -> str:
+    status, body = await stack.call("POST", "/api/v1/prompts", headers=headers, json={"name": name, "content": "text"})
+    assert status == 201, body
+    return str(body["id"])
 
 
 async def _install(stack: Stack, plugin: str, folder: Path, headers: Mapping[str, str]) -> None:

@@ -48,7 +48,7 @@ async def test_answers_are_as_documented_without_accounts(shared_stack: Stack, t
     found = await explore(
         shared_stack.url,
         tmp_path,
-        FIXED | dict.fromkeys(("user", "doomed_token", "binding"), "nothing"),
+        FIXED | dict.fromkeys(("user", "doomed_token", "binding", "prompt", "doomed_prompt"), "nothing"),
         "--exclude-checks",
         "ignored_auth",
         *options,
