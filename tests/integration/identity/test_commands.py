@@ -7,7 +7,7 @@ import pytest
 from tests.integration.cli.command import ended, run, started
 from tests.integration.identity.people import People, Person
 from tests.support.stack import Stack
-from tests.unit.cli.recording import SESSION, example, prompt, write
+from tests.unit.cli.recording import SESSION, example, prompt, said, write
 
 
 async def test_a_token_lets_commands_in(guarded: Stack, person: Person, people: People, tmp_path: Path) -> None:
@@ -55,6 +55,38 @@ async def test_an_import_that_is_refused_leaves_nothing_behind(guarded: Stack, p
     assert "--workspace" in refused.err
     owned = await guarded.pool.fetchval("SELECT count(*) FROM workspaces WHERE owner_id = $1", second.id)
     assert owned == 0
+
+
+async def test_what_is_stored_is_completed_and_otherwise_stays(guarded: Stack, person: Person, tmp_path: Path) -> None:
+    """As the source holds it, with what is hidden from those who read it."""
+    hidden = "<kandev-system>for the agent</kandev-system> there"
+    early = [prompt(0, hidden, sessionId="grown"), said(1, "first ", "r", sessionId="grown")]
+    late = [said(2, "second", "r", sessionId="grown"), said(3, hidden, sessionId="grown")]
+    given = {"KANDEV_URL": guarded.url, "KANDEV_TOKEN": person.token}
+    short, whole = write(tmp_path / "short", early), write(tmp_path / "whole", [*early, *late])
+
+    async def stored() -> list[str]:
+        rows = await guarded.pool.fetch(
+            "SELECT content FROM task_session_messages WHERE task_session_id = 'grown' ORDER BY created_at"
+        )
+        return [row["content"] for row in rows]
+
+    assert (await run("import", short, **given)).code == 0
+    grown = await run("import", whole, **given)
+    assert "1 row new, 1 completed, 0 left as stored, 0 refused" in grown.out, grown.out + grown.err
+    assert await stored() == [hidden, "first second", hidden]
+    assert "0 completed, 1 left as stored" in (await run("import", short, **given)).out
+    # Only what a reader is told of it differs: what is stored is what the file says.
+    await guarded.pool.execute(
+        "UPDATE task_session_messages SET type = 'status' WHERE task_session_id = 'grown' AND content = $1", hidden
+    )
+    assert "0 completed, 0 left as stored" in (await run("import", whole, **given)).out
+    await guarded.pool.execute(
+        "UPDATE task_session_messages SET content = content || '!' WHERE task_session_id = 'grown'"
+    )
+    edited = await stored()
+    assert "0 rows new, 0 completed, 3 left as stored" in (await run("import", whole, **given)).out
+    assert await stored() == edited
 
 
 async def test_a_workspace_that_was_given_away_is_told(guarded: Stack, people: People, tmp_path: Path) -> None:
