@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import asyncpg
+import orjson
 from pydantic import ValidationError
 
 from services.reader.checks import check_revisions
@@ -15,17 +16,16 @@ from services.reader.lists import list_members, list_sessions, list_tasks, list_
 from services.reader.pages import Page, Query, page_of, query_of
 from services.reader.patience import DATABASE_AWAY, patiently, settled, through_restart
 from services.reader.pools import Sources
-from services.reader.rows import Columns, message_row, turn_row
+from services.reader.rows import Columns
 from services.reader.search import search_session
 from services.reader.snapshot import SessionStanding, no_session, standing_of
+from shared.contracts.base import Contract
 from shared.contracts.errors import RequestFailed
 from shared.contracts.reads import (
     MAX_PAGE_BYTES,
-    Answer,
     HostMessages,
     ListAnswer,
     MemberList,
-    MessagesAnswer,
     MessagesPage,
     Read,
     RevisionAnswer,
@@ -34,7 +34,6 @@ from shared.contracts.reads import (
     SessionList,
     SessionSearch,
     TaskList,
-    TurnsAnswer,
     TurnsPage,
     UnchangedAnswer,
     WorkspaceList,
@@ -69,9 +68,9 @@ class Reader:
         self._sources = sources
         self._most_bytes = most_bytes
 
-    async def answer(self, read: Read, rest: Callable[[float], Awaitable[None]] = asyncio.sleep) -> Answer:
-        """The answer, or a raised `RequestFailed`: for what the database says, `unavailable`. `rest`: lets seconds pass
-        in which nothing is done for this read.
+    async def answer(self, read: Read, rest: Callable[[float], Awaitable[None]] = asyncio.sleep) -> bytes:
+        """The answer's JSON, or a raised `RequestFailed`: for what the database says, `unavailable`. `rest`: lets
+        seconds pass in which nothing is done for this read.
         """
         try:
             return await patiently(lambda: through_restart(lambda: self._answer(read)), rest)
@@ -92,12 +91,16 @@ class Reader:
             logger.error("%s ended in a fault of the reader: %s", read.kind, type(error).__name__)  # noqa: TRY400
             raise RequestFailed("unavailable", "the reader could not answer; see its log") from None
 
-    async def _answer(self, read: Read) -> Answer:
+    async def _answer(self, read: Read) -> bytes:
+        if isinstance(read, MessagesPage | TurnsPage):
+            return _encoded(await self._page(read), read)
+        return (await self._other(read)).model_dump_json().encode()
+
+    async def _other(
+        self,
+        read: RevisionCheck | SessionSearch | WorkspaceList | TaskList | SessionList | MemberList | HostMessages,
+    ) -> Contract:
         match read:
-            case MessagesPage():
-                return await self._messages(read)
-            case TurnsPage():
-                return await self._turns(read)
             case RevisionCheck():
                 return await self._revisions(read)
             case SessionSearch():
@@ -120,40 +123,6 @@ class Reader:
             case MemberList():
                 return await list_members(self._sources.serving(authoritative=True), read)
 
-    async def _messages(self, read: MessagesPage) -> MessagesAnswer | UnchangedAnswer:
-        found = await self._page(read)
-        if found.page is None:
-            return _unchanged(found, read)
-        return MessagesAnswer(
-            epoch=found.standing.epoch,
-            primary=found.standing.primary,
-            session_id=read.session_id,
-            task_id=found.standing.task_id,
-            revision=found.standing.revision,
-            admitted=found.admitted,
-            rows=tuple(message_row(row, read.session_id) for row in found.page.rows),
-            has_more=found.page.has_more,
-            has_older=found.page.has_older,
-            has_newer=found.page.has_newer,
-            end=found.page.end,
-        )
-
-    async def _turns(self, read: TurnsPage) -> TurnsAnswer | UnchangedAnswer:
-        found = await self._page(read)
-        if found.page is None:
-            return _unchanged(found, read)
-        return TurnsAnswer(
-            epoch=found.standing.epoch,
-            primary=found.standing.primary,
-            session_id=read.session_id,
-            task_id=found.standing.task_id,
-            revision=found.standing.revision,
-            admitted=found.admitted,
-            rows=tuple(turn_row(row, read.session_id) for row in found.page.rows),
-            has_more=found.page.has_more,
-            end=found.page.end,
-        )
-
     async def _page(self, read: MessagesPage | TurnsPage) -> _Found:
         query = query_of(read, self._most_bytes)
         if read.readers or read.held is not None:
@@ -170,7 +139,7 @@ class Reader:
 
         standing, rows = await settled(self._sources, fetch, authoritative=read.authoritative)
         standing.require_present()
-        return _Found(standing, page_of(read, query.shape, rows))
+        return _Found(standing, page_of(read, query.shape, rows, self._most_bytes))
 
     async def _joined(self, read: MessagesPage | TurnsPage, query: Query) -> _Found:
         async def fetch(pool: asyncpg.Pool) -> tuple[Joined, None]:
@@ -179,7 +148,7 @@ class Reader:
         joined, _ = await settled(self._sources, fetch, authoritative=read.authoritative)
         if not joined.readable:
             raise no_session()
-        page = None if joined.rows is None else page_of(read, query.shape, joined.rows)
+        page = None if joined.rows is None else page_of(read, query.shape, joined.rows, self._most_bytes)
         return _Found(joined.head, page, joined.admitted)
 
     async def _revisions(self, read: RevisionCheck) -> RevisionAnswer:
@@ -195,6 +164,28 @@ class Reader:
         standing.require_present()
         standing.require_expected(read)
         return SearchAnswer(epoch=standing.epoch, primary=standing.primary, hits=hits)
+
+
+def _encoded(found: _Found, read: MessagesPage | TurnsPage) -> bytes:
+    """A `MessagesAnswer`, `TurnsAnswer` or `UnchangedAnswer`, with the rows' JSON as it is."""
+    if found.page is None:
+        return _unchanged(found, read).model_dump_json().encode()
+    return orjson.dumps(
+        {
+            "kind": "messages" if isinstance(read, MessagesPage) else "turns",
+            "epoch": found.standing.epoch,
+            "primary": found.standing.primary,
+            "session_id": read.session_id,
+            "task_id": found.standing.task_id,
+            "revision": found.standing.revision,
+            "admitted": found.admitted,
+            "rows": [orjson.Fragment(row) for row in found.page.rows],
+            "has_more": found.page.has_more,
+            "has_older": found.page.has_older,
+            "has_newer": found.page.has_newer,
+            "end": None if found.page.end is None else {"time": found.page.end.time, "id": found.page.end.id},
+        }
+    )
 
 
 def _unchanged(found: _Found, read: MessagesPage | TurnsPage) -> UnchangedAnswer:

@@ -4,19 +4,20 @@ Rows are ordered by (time, id), and the same key stands in the predicate and in 
 never split wrongly. A page walks away from its position in one direction ("scan"), and is returned in the order asked
 for. Around a row it walks in both.
 
-The byte cap is kept by the database: it adds up the sizes of the rows that it walks and withholds the text of the first
-row that no longer fits, which stays as the mark of more to come. So neither the connection nor this process ever holds
-more than a page.
+The byte cap is kept twice. The database adds up the sizes of the rows that it walks and withholds the text of the
+first row that no longer fits, which stays as the mark of more to come; so neither the connection nor this process ever
+holds more than a page. Of these rows a page has as many as fit in the cap as they are encoded: a control character is
+one byte in the source and six in JSON.
 """
 
 # ruff: noqa: S608 - statements are put together from the literals of this module; every value is a parameter
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Literal
 
-from services.reader.rows import Columns
+from services.reader.rows import Columns, EncodedRow, message_row, turn_row
 from services.reader.snapshot import HEAD
 from shared.contracts.errors import RequestFailed
 from shared.contracts.reads import MAX_PAGE_BYTES, After, Around, Before, Keyset, MessagesPage, TurnsPage
@@ -44,17 +45,20 @@ _TURN_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a page needs to know of its table. A row is `columns` and `texts`; beyond the cap `texts` are withheld."""
+    """What a page needs to know of its table. A row is `columns` and `texts`; beyond the cap `texts` are withheld.
+    `encode`: a row as it is told, of a session.
+    """
 
     name: str
     time: str
     columns: tuple[str, ...]
     texts: tuple[str, ...]
+    encode: Callable[[Columns, str], EncodedRow]
 
 
 TABLES: dict[Entity, Table] = {
-    "messages": Table("public.task_session_messages", "created_at", _MESSAGE_COLUMNS, _MESSAGE_TEXTS),
-    "turns": Table("public.task_session_turns", "started_at", _TURN_COLUMNS, ("metadata",)),
+    "messages": Table("public.task_session_messages", "created_at", _MESSAGE_COLUMNS, _MESSAGE_TEXTS, message_row),
+    "turns": Table("public.task_session_turns", "started_at", _TURN_COLUMNS, ("metadata",), turn_row),
 }
 
 
@@ -90,13 +94,13 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The rows of a page in the order asked for, and what lies beyond its edges.
+    """The rows of a page as JSON, in the order asked for, and what lies beyond its edges.
 
     `has_older`, `has_newer`: further rows beyond that edge. At the edge where a page was entered by a position nothing
     is looked up, and `True` says that rows may be there. `end`: keyset position of the last row.
     """
 
-    rows: tuple[Columns, ...]
+    rows: tuple[bytes, ...]
     has_more: bool
     has_older: bool
     has_newer: bool
@@ -164,7 +168,8 @@ edge AS MATERIALIZED (
         source, found = "head LEFT JOIN edge ON true", "edge.id IS NOT NULL"
     key = "($6::timestamptz, $7::text)" if shape.place == "keyset" else "(edge.time, edge.id)"
     if shape.place == "around":
-        sides = [_side(table, filters, f"< {key}", 5, newer=False), _side(table, filters, f">= {key}", 7, newer=True)]
+        older = _side(table, filters, f"< {key}", 5, newer=False, first_always=False)
+        sides = [older, _side(table, filters, f">= {key}", 7, newer=True)]
     else:
         bound = "" if shape.place == "edge" else f"{'>' if shape.newer else '<'} {key}"
         sides = [_side(table, filters, bound, 5, newer=shape.newer)]
@@ -177,23 +182,27 @@ SELECT head.*, {found} AS edge_found, page.*
 ) page ON true"""
 
 
-def _side(table: Table, filters: Sequence[str], bound: str, rows: int, *, newer: bool) -> str:
+def _side(
+    table: Table, filters: Sequence[str], bound: str, rows: int, *, newer: bool, first_always: bool = True
+) -> str:
     """One walk along (task_session_id, time, id): in `task_session_messages_keyset`, for prompts in
     `task_session_messages_prompt_keyset`, for turns in `task_session_turns_keyset`.
 
-    `n` counts from 1. The row behind the last one kept comes too, without its texts.
+    `n` counts from 1. The row behind the last one kept comes too, without its texts. `first_always`: the first row is
+    kept whatever its size.
     """
     direction = "ASC" if newer else "DESC"
     predicates = ["m.task_session_id = $1", "head.session_id IS NOT NULL", *filters]
     if bound:
         predicates.append(f"(m.{table.time}, {ORDER_ID.format('m')}) {bound}")
     weight = " + ".join(f"coalesce(octet_length(m.{text}), 0)" for text in table.texts)
+    fits = "w.n = 1 OR w.total <= $4::bigint" if first_always else "w.total <= $4::bigint"
     columns = ", ".join(f"q.{column}" for column in table.columns)
     texts = ", ".join(f"CASE WHEN q.kept THEN q.{text} END AS {text}" for text in table.texts)
     chosen = ", ".join(f"m.{column}" for column in (*table.columns, *table.texts))
     return f"""
 SELECT {"true" if newer else "false"} AS newer, q.n, q.kept, {columns}, {texts}
-  FROM (SELECT w.*, (w.n = 1 OR w.total <= $4::bigint) AND w.n <= ${rows}::integer AS kept
+  FROM (SELECT w.*, ({fits}) AND w.n <= ${rows}::integer AS kept
           FROM (SELECT p.*, row_number() OVER walk AS n, sum(p.weight) OVER walk AS total
                   FROM (SELECT {chosen}, {weight} + {ROW_BYTES} AS weight
                           FROM {table.name} m
@@ -205,7 +214,9 @@ SELECT {"true" if newer else "false"} AS newer, q.n, q.kept, {columns}, {texts}
          WHERE w.n <= 2 OR w.total - w.weight <= $4::bigint) q"""
 
 
-def page_of(read: MessagesPage | TurnsPage, shape: Shape, found: Sequence[Columns]) -> Page:
+def page_of(
+    read: MessagesPage | TurnsPage, shape: Shape, found: Sequence[Columns], most_bytes: int = MAX_PAGE_BYTES
+) -> Page:
     """The page that the statement's rows make. Raises `invalid_cursor`, or around a row `not_found`, when the row that
     the page is placed by is not of the session.
     """
@@ -213,27 +224,45 @@ def page_of(read: MessagesPage | TurnsPage, shape: Shape, found: Sequence[Column
         if shape.place == "around":
             raise RequestFailed("not_found", "message not found in this task session")
         raise RequestFailed("invalid_cursor", "invalid cursor")
-    walked = [row for row in found if row["n"] is not None]
-    older = _kept(walked, newer=False)
-    newer = _kept(walked, newer=True)
-    more_older = any(not row["kept"] and not row["newer"] for row in walked)
-    more_newer = any(not row["kept"] and row["newer"] for row in walked)
+    around = shape.place == "around"
+    room = most_bytes // 2 if around else most_bytes
+    table = TABLES[shape.entity]
+    older = _kept(table, read.session_id, found, room, newer=False, first_always=not around)
+    newer = _kept(table, read.session_id, found, room, newer=True)
+    has_older, has_newer = older.more, newer.more
     if shape.place in {"keyset", "row"}:
-        has_older, has_newer = (True, more_newer) if shape.newer else (more_older, True)
-    else:
-        has_older, has_newer = more_older, more_newer
-    ascending = [*reversed(older), *newer]
-    rows = tuple(ascending if read.sort == "asc" else reversed(ascending))
-    time = TABLES[shape.entity].time
-    end = Keyset(time=rows[-1][time], id=rows[-1]["id"]) if rows else None
-    return Page(rows, more_older or more_newer, has_older, has_newer, end)
+        has_older, has_newer = (True, newer.more) if shape.newer else (older.more, True)
+    rows = [*reversed(older.rows), *newer.rows]
+    if read.sort == "desc":
+        rows.reverse()
+    end = Keyset(time=rows[-1][0][table.time], id=rows[-1][0]["id"]) if rows else None
+    return Page(tuple(encoded for _, encoded in rows), older.more or newer.more, has_older, has_newer, end)
 
 
-def _kept(walked: Sequence[Columns], *, newer: bool) -> list[Columns]:
-    kept = [row for row in walked if row["kept"] and row["newer"] is newer]
-    kept.sort(key=_place)
-    return kept
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The rows of one walk that are in the page, in its order, and whether it leads on."""
+
+    rows: list[tuple[Columns, bytes]]
+    more: bool
 
 
-def _place(row: Columns) -> Any:
-    return row["n"]
+def _kept(
+    table: Table, session_id: str, found: Sequence[Columns], room: int, *, newer: bool, first_always: bool = True
+) -> _Kept:
+    walked = sorted((row for row in found if row["n"] is not None and row["newer"] is newer), key=_place)
+    kept: list[tuple[Columns, bytes]] = []
+    for row in walked:
+        if not row["kept"]:
+            break
+        encoded = table.encode(row, session_id)
+        room -= encoded.weight
+        if room < 0 and (kept or not first_always):
+            break
+        kept.append((row, encoded.json))
+    return _Kept(kept, len(kept) < len(walked))
+
+
+def _place(row: Columns) -> int:
+    place: int = row["n"]
+    return place

@@ -1,46 +1,67 @@
-"""Database rows as contracts."""
+"""Database rows as the JSON of contracts.
+
+A page's rows are most of what a reader does: they are encoded once, and no model is made of them. That their JSON is
+what `MessageRow` and `TurnRow` say is what the tests of pages are for.
+"""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from shared.contracts.rows import MessageRow, TurnRow
+import orjson
+
 from shared.metadata import shown_metadata
+from shared.sanitizer import has_system_content
 from shared.times import format_microseconds
 
 Columns = Mapping[str, Any]
 """One database row: a column's Python type is what the driver makes of it."""
 
 
-def message_row(row: Columns, session_id: str) -> MessageRow:
-    """A row of `task_session_messages`."""
-    return MessageRow(
-        id=row["id"],
-        session_id=session_id,
-        task_id=row["task_id"],
-        turn_id=row["turn_id"],
-        author_type=row["author_type"],
-        author_id=row["author_id"],
-        content=row["content"],
-        requests_input=row["requests_input"],
-        type=row["type"],
-        metadata=shown_metadata(row["metadata"]),
-        created_at=format_microseconds(row["created_at"]),
-        updated_at=format_microseconds(row["updated_at"]),
-        prompt_seq=row["prompt_seq"],
-    )
+class EncodedRow(NamedTuple):
+    """A row's JSON. `weight`: most bytes that it takes in a page as clients see it."""
+
+    json: bytes
+    weight: int
 
 
-def turn_row(row: Columns, session_id: str) -> TurnRow:
-    """A row of `task_session_turns`."""
-    return TurnRow(
-        id=row["id"],
-        session_id=session_id,
-        task_id=row["task_id"],
-        started_at=format_microseconds(row["started_at"]),
-        completed_at=None if row["completed_at"] is None else format_microseconds(row["completed_at"]),
-        execution_profile_id=row["execution_profile_id"],
-        route_generation=row["route_generation"],
-        metadata=shown_metadata(row["metadata"]),
-        created_at=format_microseconds(row["created_at"]),
-        updated_at=format_microseconds(row["updated_at"]),
+def message_row(row: Columns, session_id: str) -> EncodedRow:
+    """A row of `task_session_messages` as a `MessageRow`."""
+    content: str = row["content"]
+    encoded = orjson.dumps(
+        {
+            "id": row["id"],
+            "session_id": session_id,
+            "task_id": row["task_id"],
+            "turn_id": row["turn_id"],
+            "author_type": row["author_type"],
+            "author_id": row["author_id"],
+            "content": content,
+            "requests_input": row["requests_input"],
+            "type": row["type"],
+            "metadata": shown_metadata(row["metadata"]),
+            "created_at": format_microseconds(row["created_at"]),
+            "updated_at": format_microseconds(row["updated_at"]),
+            "prompt_seq": row["prompt_seq"],
+        }
     )
+    # What is stripped of something is shown twice: as it is, and as it is without that.
+    return EncodedRow(encoded, len(encoded) * (2 if has_system_content(content) else 1))
+
+
+def turn_row(row: Columns, session_id: str) -> EncodedRow:
+    """A row of `task_session_turns` as a `TurnRow`."""
+    encoded = orjson.dumps(
+        {
+            "id": row["id"],
+            "session_id": session_id,
+            "task_id": row["task_id"],
+            "started_at": format_microseconds(row["started_at"]),
+            "completed_at": None if row["completed_at"] is None else format_microseconds(row["completed_at"]),
+            "execution_profile_id": row["execution_profile_id"],
+            "route_generation": row["route_generation"],
+            "metadata": shown_metadata(row["metadata"]),
+            "created_at": format_microseconds(row["created_at"]),
+            "updated_at": format_microseconds(row["updated_at"]),
+        }
+    )
+    return EncodedRow(encoded, len(encoded))

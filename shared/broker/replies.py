@@ -87,16 +87,16 @@ class ReplyWriter:
         self._clock = clock
         self._written: dict[str, _Written] = {}
 
-    async def answer(self, reply_to: str, request_id: str, body: Contract) -> None:
-        """Sends an answer."""
+    async def answer(self, reply_to: str, request_id: str, body: Contract | bytes) -> None:
+        """Sends an answer: a contract, or one's JSON."""
         await self._send(reply_to, request_id, b"1", body)
 
     async def refuse(self, reply_to: str, request_id: str, failure: Failure) -> None:
         """Sends a typed error."""
         await self._send(reply_to, request_id, b"0", Refusal(error=failure))
 
-    async def _send(self, reply_to: str, request_id: str, ok: bytes, body: Contract) -> None:
-        payload = body.model_dump_json().encode()
+    async def _send(self, reply_to: str, request_id: str, ok: bytes, body: Contract | bytes) -> None:
+        payload = body if isinstance(body, bytes) else body.model_dump_json().encode()
         pipeline = self._client.pipeline(transaction=False)
         pipeline.xadd(
             reply_to,

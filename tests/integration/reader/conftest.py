@@ -5,9 +5,8 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from services.reader.answers import Reader
 from services.reader.pools import Sources
-from tests.integration.reader.people import PEOPLE, open_sources
+from tests.integration.reader.people import PEOPLE, Reading, open_sources
 
 
 @pytest.fixture
@@ -27,6 +26,6 @@ async def sources(database_url: str, db: asyncpg.Connection) -> AsyncIterator[So
 
 
 @pytest.fixture
-def reader(sources: Sources) -> Reader:
+def reader(sources: Sources) -> Reading:
     """A reader on the database of this test."""
-    return Reader(sources)
+    return Reading(sources)

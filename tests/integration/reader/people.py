@@ -1,12 +1,17 @@
 """Who reads in these tests, what they may read, and the pools of a reader."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from pydantic import SecretStr
+from pydantic import SecretStr, TypeAdapter
 
+from services.reader.answers import Reader
 from services.reader.pools import Sources, open_source
 from shared.contracts.identity import Identity
+from shared.contracts.reads import MAX_PAGE_BYTES, Answer, Read
+
+_ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
 
 OWNER = Identity(user="owner")
 MEMBER = Identity(user="member")
@@ -29,3 +34,14 @@ async def open_sources(database_url: str) -> AsyncIterator[Sources]:
         yield Sources(pool)
     finally:
         await pool.close()
+
+
+class Reading:
+    """A reader whose answers are told as its askers understand them."""
+
+    def __init__(self, sources: Sources, most_bytes: int = MAX_PAGE_BYTES) -> None:
+        self._reader = Reader(sources, most_bytes)
+
+    async def answer(self, read: Read, rest: Callable[[float], Awaitable[None]] = asyncio.sleep) -> Answer:
+        """The answer. Raises RequestFailed."""
+        return _ANSWER.validate_json(await self._reader.answer(read, rest))

@@ -3,7 +3,6 @@
 import asyncpg
 import pytest
 
-from services.reader.answers import Reader
 from shared.contracts.errors import RequestFailed
 from shared.contracts.identity import Identity
 from shared.contracts.reads import (
@@ -18,7 +17,7 @@ from shared.contracts.reads import (
     TurnsPage,
     WorkspaceList,
 )
-from tests.integration.reader.people import MEMBER, OWNER, STRANGER, UNSCOPED
+from tests.integration.reader.people import MEMBER, OWNER, STRANGER, UNSCOPED, Reading
 
 SEEN = [
     (OWNER, {"s", "other", "p"}),
@@ -39,7 +38,7 @@ def session_reads(identity: Identity, session: str) -> list[Read]:
 
 @pytest.mark.parametrize(("identity", "seen"), SEEN)
 async def test_a_session_is_read_by_those_who_may_see_it(
-    reader: Reader, db: asyncpg.Connection, identity: Identity, seen: set[str]
+    reader: Reading, db: asyncpg.Connection, identity: Identity, seen: set[str]
 ) -> None:
     for session in ("s", "other", "p", "absent"):
         for read in session_reads(identity, session):
@@ -54,7 +53,7 @@ async def test_a_session_is_read_by_those_who_may_see_it(
 
 @pytest.mark.parametrize(("identity", "seen"), SEEN)
 async def test_a_check_leaves_out_what_the_asker_may_not_see(
-    reader: Reader, db: asyncpg.Connection, identity: Identity, seen: set[str]
+    reader: Reading, db: asyncpg.Connection, identity: Identity, seen: set[str]
 ) -> None:
     sessions = ("s", "other", "p", "absent", "a\x00b")
     found = await reader.answer(RevisionCheck(identity=identity, sessions=sessions))
@@ -65,7 +64,7 @@ async def test_a_check_leaves_out_what_the_asker_may_not_see(
 
 @pytest.mark.parametrize(("identity", "seen"), SEEN)
 async def test_lists_hold_what_the_asker_may_see(
-    reader: Reader, db: asyncpg.Connection, identity: Identity, seen: set[str]
+    reader: Reading, db: asyncpg.Connection, identity: Identity, seen: set[str]
 ) -> None:
     workspaces = await reader.answer(WorkspaceList(identity=identity))
     tasks = await reader.answer(TaskList(identity=identity))
@@ -90,7 +89,7 @@ async def test_lists_hold_what_the_asker_may_see(
     assert [row.id for row in one.sessions] == (["s"] if inside else [])
 
 
-async def test_access_that_is_withdrawn_ends_with_the_next_read(reader: Reader, db: asyncpg.Connection) -> None:
+async def test_access_that_is_withdrawn_ends_with_the_next_read(reader: Reading, db: asyncpg.Connection) -> None:
     page = MessagesPage(identity=MEMBER, session_id="s")
     await reader.answer(page)
     await db.execute("DELETE FROM workspace_members WHERE user_id = 'member'")
@@ -99,7 +98,7 @@ async def test_access_that_is_withdrawn_ends_with_the_next_read(reader: Reader, 
     assert refused.value.failure.code == "not_found"
 
 
-async def test_lists_are_newest_first_and_bounded(reader: Reader, db: asyncpg.Connection) -> None:
+async def test_lists_are_newest_first_and_bounded(reader: Reading, db: asyncpg.Connection) -> None:
     await db.execute(
         "INSERT INTO task_sessions (id, task_id, started_at) "
         "SELECT 'n' || n, 'task', '2030-01-01'::timestamptz + n * interval '1 s' FROM generate_series(1, 600) n"
@@ -109,7 +108,7 @@ async def test_lists_are_newest_first_and_bounded(reader: Reader, db: asyncpg.Co
     assert [row.id for row in found.sessions] == [f"n{n}" for n in range(600, 100, -1)]
 
 
-async def test_a_listed_session_has_its_revision(reader: Reader, db: asyncpg.Connection) -> None:
+async def test_a_listed_session_has_its_revision(reader: Reading, db: asyncpg.Connection) -> None:
     await db.execute("INSERT INTO task_session_turns (id, task_session_id, task_id) VALUES ('t', 's', 'task')")
     found = await reader.answer(SessionList(identity=OWNER, session_id="s"))
     assert isinstance(found, ListAnswer)
@@ -117,7 +116,7 @@ async def test_a_listed_session_has_its_revision(reader: Reader, db: asyncpg.Con
     assert [(row.id, row.task_id, row.revision) for row in found.sessions] == [("s", "task", stored)]
 
 
-async def test_a_check_says_who_may_not_read_any_more(reader: Reader, db: asyncpg.Connection) -> None:
+async def test_a_check_says_who_may_not_read_any_more(reader: Reading, db: asyncpg.Connection) -> None:
     """Each pair by itself; of what is not there nothing is said."""
     everyone = ("owner", "member", "stranger", "")
     readers = dict.fromkeys(("s", "p", "absent", "a\x00b"), everyone)
@@ -126,7 +125,7 @@ async def test_a_check_says_who_may_not_read_any_more(reader: Reader, db: asyncp
     assert {session: set(users) for session, users in found.refused.items()} == {"s": {"stranger", ""}}
 
 
-async def test_a_check_decides_with_the_rows_that_are_there_now(reader: Reader, db: asyncpg.Connection) -> None:
+async def test_a_check_decides_with_the_rows_that_are_there_now(reader: Reading, db: asyncpg.Connection) -> None:
     check = RevisionCheck(identity=UNSCOPED, sessions=("s", "other"), readers={"s": ("member",), "other": ("owner",)})
     found = await reader.answer(check)
     assert isinstance(found, RevisionAnswer)
@@ -141,7 +140,7 @@ async def test_a_check_decides_with_the_rows_that_are_there_now(reader: Reader, 
     assert found.refused == {}
 
 
-async def test_a_check_never_refuses_more_nor_less_than_a_read(reader: Reader, db: asyncpg.Connection) -> None:
+async def test_a_check_never_refuses_more_nor_less_than_a_read(reader: Reading, db: asyncpg.Connection) -> None:
     """One rule, whichever statement asks it."""
     sessions = ("s", "other", "p")
     found = await reader.answer(

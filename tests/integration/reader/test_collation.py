@@ -9,10 +9,10 @@ import re
 import asyncpg
 import pytest
 
-from services.reader.answers import Reader
 from services.reader.pages import query_of
 from shared.contracts.identity import LOCAL_USER
 from shared.contracts.reads import After, Before, MessagesAnswer, MessagesPage, TurnsAnswer, TurnsPage
+from tests.integration.reader.people import Reading
 
 IDS = ("B", "a", "Z", "_", "aa", "é", "b")
 TIMES = {MessagesPage: "created_at", TurnsPage: "started_at"}
@@ -33,7 +33,7 @@ async def tied(db: asyncpg.Connection) -> None:
         await db.execute(f"INSERT INTO {turns} VALUES ($1, 'tied', $2, $3::text::timestamptz)", *values)
 
 
-async def messages(reader: Reader, page: MessagesPage) -> list[str]:
+async def messages(reader: Reading, page: MessagesPage) -> list[str]:
     """Ids of the page's messages."""
     answer = await reader.answer(page)
     assert isinstance(answer, MessagesAnswer)
@@ -41,7 +41,7 @@ async def messages(reader: Reader, page: MessagesPage) -> list[str]:
 
 
 @pytest.mark.usefixtures("tied")
-async def test_messages_of_one_time_come_in_the_order_of_their_bytes(reader: Reader) -> None:
+async def test_messages_of_one_time_come_in_the_order_of_their_bytes(reader: Reading) -> None:
     page = MessagesPage(identity=LOCAL_USER, session_id="tied", limit=3)
     seen = await messages(reader, page)
     while len(found := await messages(reader, page.model_copy(update={"position": After(row=seen[-1])}))) > 0:
@@ -50,7 +50,7 @@ async def test_messages_of_one_time_come_in_the_order_of_their_bytes(reader: Rea
 
 
 @pytest.mark.usefixtures("tied")
-async def test_paging_back_meets_every_message_once(reader: Reader) -> None:
+async def test_paging_back_meets_every_message_once(reader: Reading) -> None:
     page = MessagesPage(identity=LOCAL_USER, session_id="tied", limit=2, sort="desc")
     seen = await messages(reader, page)
     while len(found := await messages(reader, page.model_copy(update={"position": Before(row=seen[-1])}))) > 0:
@@ -59,7 +59,7 @@ async def test_paging_back_meets_every_message_once(reader: Reader) -> None:
 
 
 @pytest.mark.usefixtures("tied")
-async def test_turns_of_one_time_come_in_the_order_of_their_bytes(reader: Reader) -> None:
+async def test_turns_of_one_time_come_in_the_order_of_their_bytes(reader: Reading) -> None:
     answer = await reader.answer(TurnsPage(identity=LOCAL_USER, session_id="tied"))
     assert isinstance(answer, TurnsAnswer)
     assert [row.id for row in answer.rows] == sorted(IDS)

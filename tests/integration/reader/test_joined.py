@@ -4,7 +4,6 @@ import asyncpg
 import pytest
 
 from services.gateway.source.joining import GATEWAY
-from services.reader.answers import Reader
 from shared.contracts.errors import RequestFailed
 from shared.contracts.identity import Identity
 from shared.contracts.reads import (
@@ -17,13 +16,13 @@ from shared.contracts.reads import (
     TurnsPage,
     UnchangedAnswer,
 )
-from tests.integration.reader.people import MEMBER, OWNER, STRANGER, UNSCOPED
+from tests.integration.reader.people import MEMBER, OWNER, STRANGER, UNSCOPED, Reading
 
 EVERYBODY = ("member", "owner", "stranger")
 KINDS = (MessagesPage, TurnsPage)
 
 
-async def read(reader: Reader, page: PageRead) -> PageAnswer:
+async def read(reader: Reading, page: PageRead) -> PageAnswer:
     assert isinstance(page, MessagesPage | TurnsPage)
     answer = await reader.answer(page)
     assert isinstance(answer, PageAnswer)
@@ -55,7 +54,7 @@ async def filled(db: asyncpg.Connection) -> asyncpg.Connection:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("session", "admitted"), [("s", ("member", "owner")), ("p", EVERYBODY)])
 async def test_each_reader_is_decided(
-    reader: Reader, filled: asyncpg.Connection, kind: type[PageRead], session: str, admitted: tuple[str, ...]
+    reader: Reading, filled: asyncpg.Connection, kind: type[PageRead], session: str, admitted: tuple[str, ...]
 ) -> None:
     answer = await read(reader, kind(identity=GATEWAY, session_id=session, readers=EVERYBODY))
     assert isinstance(answer, MessagesAnswer | TurnsAnswer)
@@ -67,7 +66,7 @@ async def test_each_reader_is_decided(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_held_page_is_unchanged_until_the_session_moves_on(
-    reader: Reader, filled: asyncpg.Connection, kind: type[PageRead]
+    reader: Reading, filled: asyncpg.Connection, kind: type[PageRead]
 ) -> None:
     first = await read(reader, kind(identity=OWNER, session_id="s"))
     again = kind(identity=GATEWAY, session_id="s", readers=EVERYBODY, held=bound(first))
@@ -87,7 +86,7 @@ async def test_a_held_page_is_unchanged_until_the_session_moves_on(
     assert changed.admitted == ("owner",)
 
 
-async def test_a_held_page_costs_no_row(reader: Reader, filled: asyncpg.Connection) -> None:
+async def test_a_held_page_costs_no_row(reader: Reading, filled: asyncpg.Connection) -> None:
     """The lock would make any read of messages wait for ever."""
     first = await read(reader, MessagesPage(identity=OWNER, session_id="s"))
     async with filled.transaction():
@@ -98,7 +97,7 @@ async def test_a_held_page_costs_no_row(reader: Reader, filled: asyncpg.Connecti
 
 @pytest.mark.parametrize("of", [Bound(epoch="another", revision=1), Bound(epoch="", revision=0)])
 async def test_what_is_held_of_another_epoch_or_revision_is_read(
-    reader: Reader, filled: asyncpg.Connection, of: Bound
+    reader: Reading, filled: asyncpg.Connection, of: Bound
 ) -> None:
     first = await read(reader, MessagesPage(identity=OWNER, session_id="s"))
     for held in (of, Bound(epoch=of.epoch, revision=first.revision), Bound(epoch=first.epoch, revision=of.revision)):
@@ -109,7 +108,7 @@ async def test_what_is_held_of_another_epoch_or_revision_is_read(
 
 @pytest.mark.parametrize("identity", [STRANGER, GATEWAY])
 async def test_what_is_not_there_or_not_the_askers(
-    reader: Reader, filled: asyncpg.Connection, identity: Identity
+    reader: Reading, filled: asyncpg.Connection, identity: Identity
 ) -> None:
     first = await read(reader, MessagesPage(identity=OWNER, session_id="s"))
     session = "s" if identity is STRANGER else "absent"
@@ -120,14 +119,14 @@ async def test_what_is_not_there_or_not_the_askers(
     assert refused.value.failure.message == "task session not found"
 
 
-async def test_a_joined_read_says_what_any_would_of_its_query(reader: Reader, filled: asyncpg.Connection) -> None:
+async def test_a_joined_read_says_what_any_would_of_its_query(reader: Reading, filled: asyncpg.Connection) -> None:
     page = MessagesPage(identity=GATEWAY, session_id="s", readers=("member",), position={"at": "after", "row": "m-p"})
     with pytest.raises(RequestFailed) as refused:
         await reader.answer(page)
     assert refused.value.failure.code == "invalid_cursor"
 
 
-async def test_a_least_revision_that_is_not_reached(reader: Reader, filled: asyncpg.Connection) -> None:
+async def test_a_least_revision_that_is_not_reached(reader: Reading, filled: asyncpg.Connection) -> None:
     """G2 holds for held pages as well."""
     first = await read(reader, MessagesPage(identity=MEMBER, session_id="s"))
     least = Bound(epoch=first.epoch, revision=first.revision + 1)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.reader.answers import Reader
 from services.reader.pages import ROW_BYTES
 from services.reader.pools import Sources
 from shared.contracts.errors import RequestFailed
@@ -31,7 +30,7 @@ from shared.contracts.reads import (
 )
 from shared.contracts.rows import AuthorType
 from shared.times import EARLIEST_TEXT, LATEST_TEXT, from_postgres, microseconds
-from tests.integration.reader.people import OWNER, open_sources
+from tests.integration.reader.people import OWNER, Reading, open_sources
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -171,7 +170,7 @@ class TestEveryPage:
     async def stored(self, db: asyncpg.Connection) -> None:
         await store(db)
 
-    async def test_of_messages(self, stored: None, reader: Reader) -> None:
+    async def test_of_messages(self, stored: None, reader: Reading) -> None:
         asked: list[tuple[MessagesPage, Expected]] = []
 
         @BUDGET
@@ -200,7 +199,7 @@ class TestEveryPage:
             assert isinstance(found, MessagesAnswer)
             agrees(expected, found)
 
-    async def test_of_turns(self, stored: None, reader: Reader) -> None:
+    async def test_of_turns(self, stored: None, reader: Reading) -> None:
         asked: list[tuple[TurnsPage, Expected]] = []
 
         @BUDGET
@@ -220,7 +219,7 @@ class TestEveryPage:
     @pytest.mark.parametrize("limit", [1, 2, 3, 5])
     @pytest.mark.parametrize("sort", ["asc", "desc"])
     async def test_walk_by_keyset_meets_each_row_once(
-        self, stored: None, reader: Reader, sort: Sort, limit: int
+        self, stored: None, reader: Reading, sort: Sort, limit: int
     ) -> None:
         seen: list[str] = []
         position: Before | After | None = None
@@ -237,7 +236,7 @@ class TestEveryPage:
         assert seen == (ids if sort == "asc" else ids[::-1])
 
     async def test_goes_on_behind_a_row_that_was_deleted(
-        self, stored: None, reader: Reader, db: asyncpg.Connection
+        self, stored: None, reader: Reading, db: asyncpg.Connection
     ) -> None:
         first = await reader.answer(MessagesPage(identity=OWNER, session_id="s", limit=5))
         assert isinstance(first, MessagesAnswer)
@@ -252,7 +251,7 @@ class TestEveryPage:
 
 class TestPosition:
     @pytest.mark.parametrize("row", ["absent", "x-of-other"])
-    async def test_of_no_row_of_the_session_is_refused(self, reader: Reader, db: asyncpg.Connection, row: str) -> None:
+    async def test_of_no_row_of_the_session_is_refused(self, reader: Reading, db: asyncpg.Connection, row: str) -> None:
         await db.execute(
             "INSERT INTO task_session_messages (id, task_session_id, task_id, author_type) "
             "VALUES ('x-of-other', 'other', 'task', 'agent')"
@@ -272,14 +271,14 @@ class TestPosition:
             await reader.answer(MessagesPage(identity=OWNER, session_id="s", position=Around(row=row)))
         assert refused.value.failure.code == "not_found"
 
-    async def test_that_cannot_be_stored_is_an_invalid_query(self, reader: Reader) -> None:
+    async def test_that_cannot_be_stored_is_an_invalid_query(self, reader: Reading) -> None:
         with pytest.raises(RequestFailed) as refused:
             await reader.answer(MessagesPage(identity=OWNER, session_id="s", position=Before(row="a\x00b")))
         assert refused.value.failure.code == "invalid_query"
 
 
 class TestRows:
-    async def test_carry_every_column(self, reader: Reader, db: asyncpg.Connection) -> None:
+    async def test_carry_every_column(self, reader: Reading, db: asyncpg.Connection) -> None:
         await db.execute(
             "INSERT INTO task_session_messages (id, task_session_id, task_id, turn_id, author_type, author_id, "
             "content, requests_input, type, metadata, created_at, updated_at) "
@@ -300,7 +299,7 @@ class TestRows:
                 "content": "héllo",
                 "requests_input": True,
                 "type": "status",
-                "metadata": {"a": [1, None]},
+                "metadata": '{"a":[1,null]}',
                 "created_at": "2026-01-01T00:00:00.12Z",
                 "updated_at": "2026-01-02T00:00:00Z",
                 "prompt_seq": 1,
@@ -308,7 +307,7 @@ class TestRows:
         ]
 
     async def test_of_a_database_whose_times_have_no_zone(
-        self, database_url: str, reader: Reader, db: asyncpg.Connection
+        self, database_url: str, reader: Reading, db: asyncpg.Connection
     ) -> None:
         await db.execute(
             "INSERT INTO task_session_turns (id, task_session_id, task_id, started_at) "
@@ -345,7 +344,7 @@ class TestBytes:
         ids = [f"m{n}" for n in order]
         for fitting in range(12):
             for spare in (0, self.WEIGHT - 1):
-                reader = Reader(sources, most_bytes=fitting * self.WEIGHT + spare)
+                reader = Reading(sources, most_bytes=fitting * self.WEIGHT + spare)
                 found = await reader.answer(MessagesPage(identity=OWNER, session_id="s", sort=sort, limit=limit))
                 assert isinstance(found, MessagesAnswer)
                 count = min(max(1, fitting), limit or 10, 10)
@@ -353,12 +352,70 @@ class TestBytes:
                 assert found.has_more is (count < 10)
 
     async def test_end_both_sides_of_a_window(self, sources: Sources, fat: None) -> None:
-        reader = Reader(sources, most_bytes=4 * self.WEIGHT)
+        reader = Reading(sources, most_bytes=4 * self.WEIGHT)
         found = await reader.answer(MessagesPage(identity=OWNER, session_id="s", limit=10, position=Around(row="m5")))
         assert isinstance(found, MessagesAnswer)
         assert [row.id for row in found.rows] == ["m3", "m4", "m5", "m6"]
         assert found.has_older
         assert found.has_newer
+
+    @pytest.mark.parametrize("sort", ["asc", "desc"])
+    @pytest.mark.parametrize(
+        ("text", "weight"),
+        [("\x01", 6), ('"', 2), ("é", 2), ("x", 1)],
+        ids=["controls", "quotes", "letters", "plain"],
+    )
+    async def test_count_as_they_are_encoded(
+        self, sources: Sources, db: asyncpg.Connection, text: str, weight: int, sort: Sort
+    ) -> None:
+        await db.execute(
+            "INSERT INTO task_session_messages (id, task_session_id, task_id, author_type, content, created_at) "
+            "SELECT 'm' || n, 's', 'task', 'agent', repeat($1, 10000), '2026-01-01'::timestamptz + n * interval '1 s' "
+            "FROM generate_series(0, 9) n",
+            text,
+        )
+        reader = Reading(sources, most_bytes=60_000)
+        seen: list[str] = []
+        page = MessagesPage(identity=OWNER, session_id="s", sort=sort, limit=None)
+        while True:
+            found = await reader.answer(page)
+            assert isinstance(found, MessagesAnswer)
+            seen += [row.id for row in found.rows]
+            assert len(found.rows) == min(max(1, 60_000 // (10_000 * weight + 512)), 10 - len(seen) + len(found.rows))
+            if not found.has_more:
+                break
+            page = page.model_copy(update={"position": (After if sort == "asc" else Before)(row=found.end)})
+        assert sorted(seen) == [f"m{n}" for n in range(10)]
+
+    async def test_count_twice_where_something_is_stripped(self, sources: Sources, db: asyncpg.Connection) -> None:
+        await db.execute(
+            "INSERT INTO task_session_messages (id, task_session_id, task_id, author_type, content, created_at) "
+            "SELECT 'm' || n, 's', 'task', 'agent', repeat('x', 10000) || '<kandev-system></kandev-system>', "
+            "'2026-01-01'::timestamptz + n * interval '1 s' FROM generate_series(0, 9) n"
+        )
+        reader = Reading(sources, most_bytes=60_000)
+        found = await reader.answer(MessagesPage(identity=OWNER, session_id="s", limit=None))
+        assert isinstance(found, MessagesAnswer)
+        assert (len(found.rows), found.has_more) == (2, True)
+
+    async def test_of_a_large_row_before_a_window_leave_it_to_the_next_page(
+        self, sources: Sources, db: asyncpg.Connection
+    ) -> None:
+        """Only the row that a window is centred on is there whatever its size."""
+        for size in (1, 9000):
+            await db.execute("DELETE FROM task_session_messages")
+            await db.execute(
+                "INSERT INTO task_session_messages (id, task_session_id, task_id, author_type, content, created_at) "
+                "SELECT 'm' || n, 's', 'task', 'agent', repeat(E'\\x01', $1), "
+                "'2026-01-01'::timestamptz + n * interval '1 s' FROM generate_series(0, 2) n",
+                size,
+            )
+            reader = Reading(sources, most_bytes=20_000)
+            page = MessagesPage(identity=OWNER, session_id="s", limit=10, position=Around(row="m1"))
+            found = await reader.answer(page)
+            assert isinstance(found, MessagesAnswer)
+            assert [row.id for row in found.rows] == (["m0", "m1", "m2"] if size == 1 else ["m1"])
+            assert (found.has_older, found.has_newer) == ((False, False) if size == 1 else (True, True))
 
     async def test_of_one_row_over_the_cap_leave_it_alone_on_its_page(
         self, sources: Sources, db: asyncpg.Connection
@@ -368,13 +425,13 @@ class TestBytes:
             "SELECT 'm' || n, 's', 'task', 'agent', repeat('x', 9000), '2026-01-01'::timestamptz + n * interval '1 s' "
             "FROM generate_series(0, 2) n"
         )
-        reader = Reader(sources, most_bytes=5000)
+        reader = Reading(sources, most_bytes=5000)
         found = await reader.answer(MessagesPage(identity=OWNER, session_id="s", limit=None))
         assert isinstance(found, MessagesAnswer)
         assert [(row.id, len(row.content)) for row in found.rows] == [("m0", 9000)]
         assert found.has_more
 
-    async def test_a_page_without_a_limit_takes_eight_mebibytes(self, reader: Reader, db: asyncpg.Connection) -> None:
+    async def test_a_page_without_a_limit_takes_eight_mebibytes(self, reader: Reading, db: asyncpg.Connection) -> None:
         await db.execute(
             "INSERT INTO task_session_messages (id, task_session_id, task_id, author_type, content, created_at) "
             "SELECT 'm' || n, 's', 'task', 'agent', repeat('x', (1 << 20) - 600), "
@@ -386,7 +443,7 @@ class TestBytes:
         assert found.has_more
 
 
-async def test_an_empty_session_has_an_empty_page(reader: Reader, db: asyncpg.Connection) -> None:
+async def test_an_empty_session_has_an_empty_page(reader: Reading, db: asyncpg.Connection) -> None:
     for sort in ("asc", "desc"):
         found = await reader.answer(MessagesPage(identity=OWNER, session_id="s", sort=sort, limit=None))
         assert isinstance(found, MessagesAnswer)
@@ -438,7 +495,7 @@ class TestTimesThatHaveNoText:
             )
         return [f"r{9 - number}" for number in range(len(BEYOND))]
 
-    async def test_rows_are_read_at_the_nearest_time(self, ids: list[str], reader: Reader) -> None:
+    async def test_rows_are_read_at_the_nearest_time(self, ids: list[str], reader: Reading) -> None:
         texts = [text for _, text in BEYOND]
         messages = await reader.answer(MessagesPage(identity=OWNER, session_id="s"))
         assert isinstance(messages, MessagesAnswer)
@@ -450,7 +507,7 @@ class TestTimesThatHaveNoText:
         assert [row.completed_at for row in turns.rows] == [row.started_at for row in turns.rows] == texts
 
     @pytest.mark.parametrize("sort", ["asc", "desc"])
-    async def test_walks_meet_each_row_once(self, ids: list[str], reader: Reader, sort: Sort) -> None:
+    async def test_walks_meet_each_row_once(self, ids: list[str], reader: Reading, sort: Sort) -> None:
         for by_row in (False, True):
             seen: list[str] = []
             position: Before | After | None = None
@@ -465,7 +522,7 @@ class TestTimesThatHaveNoText:
             assert seen == (ids if sort == "asc" else ids[::-1])
 
     async def test_lists_and_searches_read_them_too(
-        self, ids: list[str], reader: Reader, db: asyncpg.Connection
+        self, ids: list[str], reader: Reading, db: asyncpg.Connection
     ) -> None:
         await db.execute(
             "UPDATE task_sessions SET started_at = 'infinity', completed_at = '10000-01-01', updated_at = '-infinity'"
@@ -488,7 +545,7 @@ class TestTimesThatHaveNoText:
         assert [hit.created_at for hit in found.hits] == [LATEST_TEXT]
 
     async def test_a_page_and_a_receipt_show_the_same(
-        self, ids: list[str], reader: Reader, db: asyncpg.Connection
+        self, ids: list[str], reader: Reading, db: asyncpg.Connection
     ) -> None:
         """What the log carries is the text of the column: in UTC, as the tracker's session has it."""
         await db.execute("SET timezone = 'UTC'")
@@ -501,7 +558,7 @@ class TestTimesThatHaveNoText:
 
 
 async def test_a_fault_of_the_reader_is_told_at_once(
-    db: asyncpg.Connection, reader: Reader, caplog: pytest.LogCaptureFixture
+    db: asyncpg.Connection, reader: Reading, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Here a column of a type that no row can have: whatever it is, the asker does not wait for its deadline."""
     await db.execute(

@@ -10,7 +10,6 @@ from pydantic import SecretStr
 from deploy.local.ports import Ports
 from deploy.local.postgres import PostgresServer
 from services.gateway.source.joining import GATEWAY
-from services.reader.answers import Reader
 from services.reader.availability import Availability
 from services.reader.pools import Sources, open_source
 from services.revision.schema.migrate import migrate
@@ -18,7 +17,7 @@ from shared.contracts.errors import RequestFailed
 from shared.contracts.reads import Bound, MessagesAnswer, MessagesPage, RevisionAnswer, RevisionCheck
 from shared.settings import Settings
 from tests.conftest import server_folder
-from tests.integration.reader.people import OWNER, PEOPLE
+from tests.integration.reader.people import OWNER, PEOPLE, Reading
 from tests.integration.reader.standby import Standby
 
 
@@ -26,7 +25,7 @@ from tests.integration.reader.standby import Standby
 class Lagging:
     """A primary with what its halted replica does not show: session `new`, one more turn in `s`, and member `late`."""
 
-    reader: Reader
+    reader: Reading
     sources: Sources
     epoch: str
     shown: int
@@ -58,7 +57,7 @@ async def lagging(postgres_server: PostgresServer) -> AsyncIterator[Lagging]:
             await open_source(SecretStr(standby.url), 2, "reader"),
         )
         epoch = await writer.fetchval("SELECT epoch FROM conversation.epoch")
-        yield Lagging(Reader(sources), sources, epoch, shown, standby)
+        yield Lagging(Reading(sources), sources, epoch, shown, standby)
         assert sources.replica is not None
         await sources.primary.close()
         sources.replica.terminate()
@@ -107,7 +106,7 @@ async def test_a_replica_that_lags(lagging: Lagging) -> None:
     assert set(whole.revisions) == {"s", "new"}
 
     # A standby that is addressed as the primary never says that something is not there.
-    only_standby = Reader(Sources(lagging.sources.serving(authoritative=False)))
+    only_standby = Reading(Sources(lagging.sources.serving(authoritative=False)))
     with pytest.raises(RequestFailed) as refused:
         await only_standby.answer(MessagesPage(identity=OWNER, session_id="absent"))
     assert refused.value.failure.code == "behind"
@@ -126,7 +125,7 @@ async def test_a_replica_that_stops_leaves_its_reads_to_the_primary(
     lagging.standby.kill()
     await availability.look(sources)
     assert set(availability.waits) == {"degraded"}
-    found = await Reader(sources).answer(MessagesPage(identity=OWNER, session_id="s"))
+    found = await Reading(sources).answer(MessagesPage(identity=OWNER, session_id="s"))
     assert isinstance(found, MessagesAnswer)
     assert found.primary
     availability.close(sources)

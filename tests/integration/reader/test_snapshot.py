@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from services.gateway.source.joining import GATEWAY
-from services.reader.answers import MIGRATE, Reader
+from services.reader.answers import MIGRATE
 from services.reader.pools import Sources
 from shared.contracts.errors import RequestFailed
 from shared.contracts.reads import (
@@ -19,7 +19,7 @@ from shared.contracts.reads import (
     SessionSearch,
     TurnsPage,
 )
-from tests.integration.reader.people import OWNER, STRANGER, open_sources
+from tests.integration.reader.people import OWNER, STRANGER, Reading, open_sources
 
 MESSAGE = "INSERT INTO task_session_messages (id, task_session_id, task_id, author_type, content) "
 UPDATE = "UPDATE task_session_messages SET content = $1 WHERE task_session_id = 's'"
@@ -38,13 +38,13 @@ async def revision_of(db: asyncpg.Connection, session: str = "s") -> int:
     return revision
 
 
-async def refusal(reader: Reader, read: Read) -> str:
+async def refusal(reader: Reading, read: Read) -> str:
     with pytest.raises(RequestFailed) as refused:
         await reader.answer(read)
     return refused.value.failure.code
 
 
-async def test_an_answer_names_its_epoch_revision_and_primary(reader: Reader, db: asyncpg.Connection) -> None:
+async def test_an_answer_names_its_epoch_revision_and_primary(reader: Reading, db: asyncpg.Connection) -> None:
     await db.execute(ONE, "m")
     found = await reader.answer(MessagesPage(identity=OWNER, session_id="s"))
     assert isinstance(found, MessagesAnswer)
@@ -54,7 +54,7 @@ async def test_an_answer_names_its_epoch_revision_and_primary(reader: Reader, db
     assert (checked.epoch, checked.revisions, checked.tasks) == (found.epoch, {"s": found.revision}, {"s": "task"})
 
 
-async def test_a_session_without_a_revision_row_reads_as_zero(reader: Reader, db: asyncpg.Connection) -> None:
+async def test_a_session_without_a_revision_row_reads_as_zero(reader: Reading, db: asyncpg.Connection) -> None:
     await db.execute("DELETE FROM conversation_session_revisions WHERE session_id = 's'")
     found = await reader.answer(MessagesPage(identity=OWNER, session_id="s"))
     assert isinstance(found, MessagesAnswer)
@@ -65,7 +65,7 @@ async def test_a_session_without_a_revision_row_reads_as_zero(reader: Reader, db
 
 
 async def test_a_page_equals_the_source_at_its_revision(
-    reader: Reader, db: asyncpg.Connection, database_url: str
+    reader: Reading, db: asyncpg.Connection, database_url: str
 ) -> None:
     """Each commit writes its number into every row, and one revision: a page of two states would show two numbers."""
     await db.execute(
@@ -105,7 +105,7 @@ def reads_with(least: Bound | None = None, expected: int | None = None) -> list[
     ]
 
 
-async def test_another_revision_than_the_expected_one_is_refused(reader: Reader, db: asyncpg.Connection) -> None:
+async def test_another_revision_than_the_expected_one_is_refused(reader: Reading, db: asyncpg.Connection) -> None:
     revision = await revision_of(db)
     for read in reads_with(expected=revision):
         await reader.answer(read)
@@ -113,7 +113,7 @@ async def test_another_revision_than_the_expected_one_is_refused(reader: Reader,
         assert await refusal(reader, read) == "reconciliation_required"
 
 
-async def test_g2_never_older_than_the_least_revision(reader: Reader, db: asyncpg.Connection) -> None:
+async def test_g2_never_older_than_the_least_revision(reader: Reading, db: asyncpg.Connection) -> None:
     epoch, revision = await epoch_of(db), await revision_of(db)
     for read in reads_with(least=Bound(epoch=epoch, revision=revision)):
         await reader.answer(read)
@@ -123,7 +123,7 @@ async def test_g2_never_older_than_the_least_revision(reader: Reader, db: asyncp
         await reader.answer(read)
 
 
-async def test_g2_a_check_is_behind_when_one_session_is(reader: Reader, db: asyncpg.Connection) -> None:
+async def test_g2_a_check_is_behind_when_one_session_is(reader: Reading, db: asyncpg.Connection) -> None:
     epoch, revision = await epoch_of(db), await revision_of(db)
     least = {"s": revision, "other": await revision_of(db, "other") + 1}
     check = RevisionCheck(identity=OWNER, sessions=("s", "other"), epoch=epoch, least=least)
@@ -133,7 +133,7 @@ async def test_g2_a_check_is_behind_when_one_session_is(reader: Reader, db: asyn
 
 
 async def test_g2_a_commit_that_lands_meanwhile_is_waited_for(
-    reader: Reader, db: asyncpg.Connection, sources: Sources
+    reader: Reading, db: asyncpg.Connection, sources: Sources
 ) -> None:
     epoch, revision = await epoch_of(db), await revision_of(db)
     looks = asyncio.Event()
@@ -167,7 +167,7 @@ async def at_rest(seconds: float) -> None:
 
 @pytest.mark.parametrize("session", ["gone", "s"])
 async def test_what_is_not_there_and_what_is_not_theirs_is_told_alike_and_at_once(
-    reader: Reader, db: asyncpg.Connection, session: str
+    reader: Reading, db: asyncpg.Connection, session: str
 ) -> None:
     """Also where the gateway knows a revision of it: a wait would tell that it is there, or was."""
     epoch, revision = await epoch_of(db), await revision_of(db) + 1
@@ -187,7 +187,7 @@ async def test_what_is_not_there_and_what_is_not_theirs_is_told_alike_and_at_onc
 
 @pytest.mark.parametrize("session", ["gone", "s"])
 async def test_strangers_who_ask_together_have_nothing_read_for_them(
-    reader: Reader, sources: Sources, db: asyncpg.Connection, session: str
+    reader: Reading, sources: Sources, db: asyncpg.Connection, session: str
 ) -> None:
     statements: list[str] = []
     async with sources.primary.acquire() as connection:
@@ -203,7 +203,7 @@ async def test_strangers_who_ask_together_have_nothing_read_for_them(
     assert any("task_session_messages" in statement for statement in statements)
 
 
-async def test_a_database_without_an_epoch_is_unavailable(reader: Reader, db: asyncpg.Connection) -> None:
+async def test_a_database_without_an_epoch_is_unavailable(reader: Reading, db: asyncpg.Connection) -> None:
     await db.execute("DELETE FROM conversation.epoch")
     for read in (*reads_with(), RevisionCheck(identity=OWNER, sessions=("s",))):
         assert await refusal(reader, read) == "unavailable"
@@ -212,5 +212,5 @@ async def test_a_database_without_an_epoch_is_unavailable(reader: Reader, db: as
 async def test_a_database_without_the_schema_says_what_to_run(empty_database_url: str) -> None:
     async with open_sources(empty_database_url) as sources:
         with pytest.raises(RequestFailed) as refused:
-            await Reader(sources).answer(MessagesPage(identity=OWNER, session_id="s"))
+            await Reading(sources).answer(MessagesPage(identity=OWNER, session_id="s"))
     assert (refused.value.failure.code, refused.value.failure.message) == ("unavailable", MIGRATE)

@@ -3,12 +3,11 @@
 import asyncpg
 import pytest
 
-from services.reader.answers import Reader
 from services.revision.schema.migrate import migrate
 from shared.contracts.errors import RequestFailed
 from shared.contracts.reads import Answer, HostMessages, HostMessagesAnswer, Keyset
 from shared.times import microseconds
-from tests.integration.reader.people import open_sources
+from tests.integration.reader.people import Reading, open_sources
 
 # As another program has made them: times without a zone, and rows of no task.
 EARLIER = """
@@ -47,7 +46,7 @@ async def test_times_without_a_zone_are_utc(empty_database_url: str, leading: Ho
     await migrate(connection)
     await connection.close()
     async with open_sources(empty_database_url) as sources:
-        reader = Reader(sources)
+        reader = Reading(sources)
         bounds = {"since": NOON + 2, "until": NOON + 7}
         assert ids(await reader.answer(leading.model_copy(update=bounds))) == ["m2", "m3", "m4", "m5", "m6"]
         behind = {**bounds, "after": Keyset(time=NOON + 4, id="m4"), "limit": 1}
@@ -61,4 +60,4 @@ async def test_times_without_a_zone_are_utc(empty_database_url: str, leading: Ho
 async def test_a_database_without_the_schema_is_told_as_such(empty_database_url: str) -> None:
     async with open_sources(empty_database_url) as sources:
         with pytest.raises(RequestFailed, match="migrate"):
-            await Reader(sources).answer(HostMessages())
+            await Reading(sources).answer(HostMessages())
