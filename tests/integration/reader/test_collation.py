@@ -69,7 +69,7 @@ async def test_every_keyset_index_is_in_the_order_of_bytes(db: asyncpg.Connectio
     found = await db.fetch(
         "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public' AND indexname LIKE '%keyset'"
     )
-    assert len(found) == 4
+    assert len(found) == 6
     assert [row["indexname"] for row in found if 'id COLLATE "C"' not in row["indexdef"]] == []
 
 
