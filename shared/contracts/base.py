@@ -19,7 +19,13 @@ class Contract(BaseModel):
 DISCREET = ConfigDict(hide_input_in_errors=True)
 """For adapters of unions: the outermost schema decides what an error shows, and a union has no configuration."""
 
-Id = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]+$")]
+NO_CONTROLS = r"^[^\x00-\x1f\x7f]+$"
+NO_NUL = r"^[^\x00]+$"
+DECIMAL = r"^(0|[1-9][0-9]*)$"
+MOMENT = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$"
+"""Patterns of text that a client may send; `shared.contracts.errors` has a sentence for each."""
+
+Id = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=NO_CONTROLS)]
 """An identifier made by a client: 1 to 255 characters, none of them a control character (PostgreSQL stores no NUL)."""
 
 
@@ -43,5 +49,5 @@ _METADATA_SCHEMA: dict[str, object] = {
 Metadata = Annotated[str, AfterValidator(require_metadata), WithJsonSchema(_METADATA_SCHEMA)]
 """Metadata on its way into the source: the text of one JSON object, within the bounds of `shared.metadata`."""
 
-Timestamp = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$")]
+Timestamp = Annotated[str, StringConstraints(pattern=MOMENT)]
 """UTC, RFC 3339, at most microseconds, without trailing zeros in the fraction (see `shared.times`)."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from shared.contracts.base import Contract, Id, Timestamp
+from shared.contracts.base import DECIMAL, Contract, Id, Timestamp
 from shared.contracts.rows import AuthorType, Entity
 
 PROTOCOL_VERSION: Literal[2] = 2
@@ -31,8 +31,11 @@ MESSAGE_DELETED = "session.message.deleted"
 TURN_STARTED = "session.turn.started"
 TURN_COMPLETED = "session.turn.completed"
 
-Revision = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]*)$")]
+Revision = Annotated[str, StringConstraints(pattern=DECIMAL)]
 """A revision as clients see it: a decimal string, since JavaScript numbers lose precision above 2^53."""
+
+HeldRevision = Annotated[Revision, Field(max_length=19)]
+"""A revision as clients send it back: no longer than one can be."""
 
 NO_REVISION: Literal[""] = ""
 """Stands for both revisions of a reset or terminal frame, so that a client that knows neither field cannot take it for
@@ -53,7 +56,7 @@ class Resume(Contract):
     """The position of the rows that a client holds, all of them as they were then, under the same filter."""
 
     epoch: str
-    revision: Annotated[Revision, Field(max_length=19)]
+    revision: HeldRevision
 
 
 class Subscribe(Contract):
