@@ -52,7 +52,7 @@ def list_(as_json: bool) -> None:
                 "id": account.id,
                 "username": account.username,
                 "display_name": account.display_name,
-                "is_admin": account.administrator,
+                "administrator": account.administrator,
                 "disabled": account.disabled,
                 "created_at": format_microseconds(account.created_at),
             }

@@ -52,7 +52,7 @@ class UserTold(Contract):
     id: str
     username: str
     display_name: str
-    is_admin: bool
+    administrator: bool
 
 
 class Me(Contract):
@@ -171,7 +171,7 @@ def _told(caller: Caller) -> UserTold:
         id=caller.identity.user,
         username=caller.username,
         display_name=caller.display_name,
-        is_admin=caller.administrator,
+        administrator=caller.administrator,
     )
 
 

@@ -23,14 +23,14 @@ class NewUser(Contract):
     username: str = Field(min_length=1, max_length=MOST_NAME_CHARACTERS)
     password: str = Field(min_length=LEAST_CHARACTERS, max_length=MOST_BYTES)
     display_name: str = Field(default="", max_length=MOST_NAME_CHARACTERS)
-    is_admin: bool = False
+    administrator: bool = False
 
 
 class UserChanges(Contract):
     """What to change of an account. What is absent or null stays."""
 
     display_name: str | None = Field(default=None, max_length=MOST_NAME_CHARACTERS)
-    is_admin: bool | None = None
+    administrator: bool | None = None
     disabled: bool | None = None
     password: str | None = Field(default=None, min_length=LEAST_CHARACTERS, max_length=MOST_BYTES)
 
@@ -41,7 +41,7 @@ class AccountTold(Contract):
     id: str
     username: str
     display_name: str
-    is_admin: bool
+    administrator: bool
     disabled: bool
     created_at: str
 
@@ -64,7 +64,7 @@ async def add_user(request: web.Request) -> web.Response:
     wanted = await small_body(request, NewUser)
     hashed = await signing_in.passwords.hashed(wanted.password)
     account = await signing_in.accounts.add(
-        wanted.username, hashed, display_name=wanted.display_name, administrator=wanted.is_admin
+        wanted.username, hashed, display_name=wanted.display_name, administrator=wanted.administrator
     )
     logger.info("user %s was added", account.id)
     return web.json_response(_told(account).model_dump(mode="json"), status=201)
@@ -81,7 +81,7 @@ async def change_user(request: web.Request) -> web.Response:
         user_named(request.match_info["user_id"]),
         Changes(
             display_name=wanted.display_name,
-            administrator=wanted.is_admin,
+            administrator=wanted.administrator,
             disabled=wanted.disabled,
             password_hash=hashed,
         ),
@@ -101,7 +101,7 @@ def _told(account: Account) -> AccountTold:
         id=account.id,
         username=account.username,
         display_name=account.display_name,
-        is_admin=account.administrator,
+        administrator=account.administrator,
         disabled=account.disabled,
         created_at=format_microseconds(account.created_at),
     )

@@ -48,7 +48,7 @@ async def test_accounts_are_listed_changed_and_kept_usable(database_url: str, po
     await with_password(database_url, "add", "bob")
     listed = await run("user", "list", "--json", KANDEV_DATABASE_URL=database_url)
     users = json.loads(listed.out)["users"]
-    assert [(user["username"], user["is_admin"], user["disabled"]) for user in users] == [
+    assert [(user["username"], user["administrator"], user["disabled"]) for user in users] == [
         ("ann", True, False),
         ("bob", False, False),
     ]

@@ -28,7 +28,7 @@ async def unguarded(database_url: str, redis_url: str) -> AsyncIterator[Stack]:
 
 
 async def test_everybody_is_the_local_user_and_there_are_no_accounts(unguarded: Stack) -> None:
-    local = {"id": "default-user", "username": "local", "display_name": "Local user", "is_admin": True}
+    local = {"id": "default-user", "username": "local", "display_name": "Local user", "administrator": True}
     headers = {"Authorization": "Bearer nonsense", "Cookie": "kandev_session=nonsense"}
     for given in ({}, headers):
         assert await unguarded.call("GET", "/api/v1/auth/me", headers=given) == (

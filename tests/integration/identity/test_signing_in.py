@@ -42,7 +42,7 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
 
 async def test_the_cookie_proves_who_it_is(guarded: Stack, person: Person) -> None:
     value = await sign_in(guarded, f"  {person.username.upper()} ")
-    user = {"id": person.id, "username": person.username, "display_name": "", "is_admin": False}
+    user = {"id": person.id, "username": person.username, "display_name": "", "administrator": False}
     for gateway in ("gateway", SECOND):
         headers = with_cookie(guarded, value, gateway)
         assert await guarded.call("GET", ME, gateway=gateway, headers=headers) == (

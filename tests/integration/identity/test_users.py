@@ -29,7 +29,7 @@ async def test_an_account_is_added_listed_and_changed(guarded: Stack, administra
         "id": made["id"],
         "username": "Carol",
         "display_name": "Carol C.",
-        "is_admin": False,
+        "administrator": False,
         "disabled": False,
         "created_at": made["created_at"],
     }
@@ -39,9 +39,9 @@ async def test_an_account_is_added_listed_and_changed(guarded: Stack, administra
     assert made in listed["users"]  # type: ignore[operator] # a list, or the test fails
     await sign_in(guarded, "carol")
     path = f"{USERS}/{made['id']}"
-    changes = {"display_name": "", "is_admin": True, "password": "another horse"}
+    changes = {"display_name": "", "administrator": True, "password": "another horse"}
     changed = await guarded.call("PATCH", path, json=changes, headers=administrator.bearer)
-    assert changed == (200, {**made, "display_name": "", "is_admin": True})
+    assert changed == (200, {**made, "display_name": "", "administrator": True})
     await sign_in(guarded, "carol", "another horse")
     assert await guarded.call("PATCH", path, json={}, headers=administrator.bearer) == changed
 
@@ -57,7 +57,7 @@ async def test_an_account_is_added_listed_and_changed(guarded: Stack, administra
         {"username": "a" * 101, "password": PASSWORD},
         {"username": "dave", "password": "seven77"},
         {"username": "dave", "password": "ä" * 513},
-        {"username": "dave", "password": PASSWORD, "is_admin": "yes"},
+        {"username": "dave", "password": PASSWORD, "administrator": "yes"},
         {"username": "dave", "password": PASSWORD, "display_name": "a\x00b"},
     ],
 )
@@ -78,7 +78,7 @@ async def test_who_is_no_administrator_any_more_is_none_at_once(guarded: Stack, 
     for gateway in ("gateway", SECOND):
         assert (await guarded.call("GET", USERS, gateway=gateway, headers=second.bearer))[0] == 200
     path = f"{USERS}/{second.id}"
-    assert (await guarded.call("PATCH", path, json={"is_admin": False}, headers=first.bearer))[0] == 200
+    assert (await guarded.call("PATCH", path, json={"administrator": False}, headers=first.bearer))[0] == 200
     assert (await guarded.call("GET", USERS, headers=second.bearer))[0] == 403
     entries = await guarded.redis.xrevrange(streams.CONTROL, count=20)
     assert entries is not None
@@ -96,7 +96,7 @@ async def test_the_last_active_administrator_stays_one(guarded: Stack, people: P
     demoted = await asyncio.gather(
         *(
             guarded.call("PATCH", f"{USERS}/{who.id}", json=change, headers=who.bearer)
-            for who, change in ((first, {"is_admin": False}), (second, {"disabled": True}))
+            for who, change in ((first, {"administrator": False}), (second, {"disabled": True}))
         )
     )
     assert sorted(status for status, _ in demoted) == [200, 409]
