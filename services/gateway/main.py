@@ -122,7 +122,8 @@ class Gateway:
         control.listen(UserStateChanged, notifying(connections))
         registry, plugins = await _plugins(settings, database, packages, control)
         keyring = await _keyring(database)
-        application = build(_allowed_hosts(settings), test_controls=settings.test_controls != "off")
+        controls = settings.test_controls != "off"
+        application = build(_allowed_hosts(settings), port=settings.port, test_controls=controls)
         application[SOURCE], application[HUB], application[CONTROL] = source, hub, control
         application[DATABASE], application[REGISTRY], application[PLUGINS] = database, registry, plugins
         bindings, tokens = Bindings(keyring), PluginTokens(database, registry)

@@ -24,6 +24,7 @@ from services.gateway.http.cors import name_origin
 from services.gateway.http.guard import admitting, answering, guarded
 from services.gateway.http.keys import CONNECTIONS, DOCUMENT, FORMS
 from services.gateway.http.routes import Route
+from services.gateway.identity.cookies import DEFAULT_PORT
 
 MAX_BODY_BYTES = 32 << 20
 """Largest body of a request: the longest message, in any alphabet that is common."""
@@ -48,10 +49,13 @@ ROUTES: tuple[Route, ...] = (
 """Every route of the gateway, but for those of tests alone. Those of one area stand in its module."""
 
 
-def build(allowed_hosts: frozenset[str] | None, *, test_controls: bool = False) -> web.Application:
+def build(
+    allowed_hosts: frozenset[str] | None, *, port: int = DEFAULT_PORT, test_controls: bool = False
+) -> web.Application:
     """The application of one gateway process, without the parts under `keys`: whoever calls this puts them there.
 
-    `allowed_hosts`: see `shared.origins.refusal`. `test_controls`: with the routes by which tests make changes.
+    `allowed_hosts`: see `shared.origins.refusal`. `port`: where it is served. `test_controls`: with the routes by
+    which tests make changes.
     """
     routes = (*ROUTES, *controls.ROUTES) if test_controls else ROUTES
     application = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[answering, guarded(allowed_hosts)])
@@ -61,7 +65,7 @@ def build(allowed_hosts: frozenset[str] | None, *, test_controls: bool = False) 
     application[FORMS] = {
         application.router.add_route(route.method, route.path, admitting(route)): route.form for route in routes
     }
-    application[DOCUMENT] = openapi.rendered(routes)
+    application[DOCUMENT] = openapi.rendered(routes, port)
     return application
 
 

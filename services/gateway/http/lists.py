@@ -1,5 +1,7 @@
 """First-party lists of workspaces, tasks and sessions, and a task with what its page begins with."""
 
+from collections.abc import Iterable
+
 import orjson
 from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
@@ -7,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from services.gateway.http.keys import IDENTITY, SOURCE
 from services.gateway.http.messages import MESSAGES
 from services.gateway.http.queries import text
-from services.gateway.http.routes import Answer, Json, Parameter, Route, plain_errors, sparse
+from services.gateway.http.routes import REVISION, Answer, Json, Parameter, Route, plain_errors, sparse
 from services.gateway.pages import page_of_messages, session_named
 from shared.contracts.base import Contract, Id
 from shared.contracts.errors import RequestFailed
@@ -31,19 +33,19 @@ _ID: TypeAdapter[str] = TypeAdapter(Id)
 async def list_workspaces(request: web.Request) -> web.Response:
     """The workspaces that the asker may see."""
     answer = await request.app[SOURCE].list(WorkspaceList(identity=request[IDENTITY]))
-    return _listed("workspaces", answer.workspaces)
+    return _listed("workspaces", map(_shown, answer.workspaces))
 
 
 async def list_tasks(request: web.Request) -> web.Response:
     """Tasks, newest first; of one workspace with `workspace_id`."""
     wanted = TaskList(identity=request[IDENTITY], workspace_id=text(request, "workspace_id"))
-    return _listed("tasks", (await request.app[SOURCE].list(wanted)).tasks)
+    return _listed("tasks", map(_shown, (await request.app[SOURCE].list(wanted)).tasks))
 
 
 async def list_sessions(request: web.Request) -> web.Response:
     """Sessions, newest first; of one task with `task_id`."""
     wanted = SessionList(identity=request[IDENTITY], task_id=text(request, "task_id"))
-    return _listed("sessions", (await request.app[SOURCE].list(wanted)).sessions)
+    return _listed("sessions", map(_session, (await request.app[SOURCE].list(wanted)).sessions))
 
 
 async def show_task(request: web.Request) -> web.Response:
@@ -69,7 +71,7 @@ async def show_task(request: web.Request) -> web.Response:
         break
     body = {
         "task": _shown(tasks[0]),
-        "sessions": [_shown(session) for session in sessions],
+        "sessions": [_session(session) for session in sessions],
         "active_session_id": shown.session_id if shown else None,
         "messages": page_of_messages(shown) if shown else None,
     }
@@ -95,20 +97,28 @@ def _shown(row: Contract) -> Json:
     return row.model_dump(mode="json", exclude_none=True)
 
 
-def _listed(name: str, rows: tuple[Contract, ...]) -> web.Response:
-    body = [_shown(row) for row in rows]
+def _session(row: SessionRow) -> Json:
+    return {**_shown(row), "revision": str(row.revision)}
+
+
+def _listed(name: str, rows: Iterable[Json]) -> web.Response:
+    body = list(rows)
     return web.json_response({name: body, "total": len(body)}, headers={"Cache-Control": "no-store"})
 
 
-def _list_of(name: str, row: type[Contract]) -> Json:
+_SESSION: Json = sparse(SessionRow)
+_SESSION["properties"]["revision"] = REVISION
+
+
+def _list_of(name: str, row: str, schema: Json) -> Json:
     return {
         "type": "object",
         "required": [name, "total"],
         "properties": {
-            name: {"type": "array", "items": {"$ref": f"#/$defs/{row.__name__}"}},
+            name: {"type": "array", "items": {"$ref": f"#/$defs/{row}"}},
             "total": {"type": "integer", "minimum": 0},
         },
-        "$defs": {row.__name__: sparse(row)},
+        "$defs": {row: schema},
     }
 
 
@@ -123,7 +133,7 @@ _TASK: Json = {
     },
     "$defs": {
         "TaskRow": sparse(TaskRow),
-        "SessionRow": sparse(SessionRow),
+        "SessionRow": _SESSION,
         "NewestMessages": {name: value for name, value in MESSAGES.items() if name != "$defs"},
         **MESSAGES["$defs"],
     },
@@ -136,7 +146,7 @@ ROUTES = (
         list_workspaces,
         "The workspaces that the caller may see",
         "conversations",
-        (Answer(200, "Workspaces by name.", _list_of("workspaces", WorkspaceRow)),),
+        (Answer(200, "Workspaces by name.", _list_of("workspaces", "WorkspaceRow", sparse(WorkspaceRow))),),
     ),
     Route(
         "GET",
@@ -144,7 +154,7 @@ ROUTES = (
         list_tasks,
         "Tasks, newest first",
         "conversations",
-        (Answer(200, "At most 500 tasks.", _list_of("tasks", TaskRow)),),
+        (Answer(200, "At most 500 tasks.", _list_of("tasks", "TaskRow", sparse(TaskRow))),),
         parameters=(Parameter("workspace_id", "Only tasks of this workspace."),),
     ),
     Route(
@@ -165,7 +175,7 @@ ROUTES = (
         list_sessions,
         "Sessions, newest first",
         "conversations",
-        (Answer(200, "At most 500 sessions.", _list_of("sessions", SessionRow)),),
+        (Answer(200, "At most 500 sessions.", _list_of("sessions", "SessionRow", _SESSION)),),
         parameters=(Parameter("task_id", "Only sessions of this task."),),
     ),
 )

@@ -8,7 +8,7 @@ from aiohttp import web
 from services.gateway.http.errors import BadRequest
 from services.gateway.http.keys import IDENTITY, SOURCE
 from services.gateway.http.queries import text, word
-from services.gateway.http.routes import Answer, Parameter, Route, plain_errors, sparse
+from services.gateway.http.routes import REVISION, Answer, Parameter, Route, plain_errors, sparse
 from services.gateway.pages import Json, page_of_messages, position_named, rows_wanted, session_named, sort_named
 from services.gateway.scopes.rows import core_message, core_turn
 from shared.contracts.base import Contract
@@ -163,7 +163,7 @@ def _page_of(name: str, row: type[Contract], **more: Json) -> Json:
             "total": {"type": "integer", "minimum": 0, "description": "Rows of this answer."},
             "has_more": {"type": "boolean", "description": "There are further rows in the direction of paging."},
             "epoch": {"type": "string"},
-            "revision": {"type": "string", "pattern": "^(0|[1-9][0-9]*)$", "description": "Where the page was read."},
+            "revision": {**REVISION, "description": "Where the page was read."},
             **more,
         },
         "$defs": {row.__name__: sparse(row)},

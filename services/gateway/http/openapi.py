@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from services.gateway.http.keys import DOCUMENT
 from services.gateway.http.routes import Answer, Json, Parameter, Route, concise_errors, plain_errors, typed_errors
+from services.gateway.identity.cookies import DEFAULT_PORT, cookie_name
 
 PATH = "/api/openapi.json"
 
@@ -24,8 +25,8 @@ about hosts and origins is the local user, and credentials are ignored. The WebS
 `docs/protocol.md`.
 """
 
+_COOKIE = "What signing in sets: `kandev_session`, on other ports than 8080 with `_<port>` behind it."
 _SECURITY_SCHEMES: Json = {
-    "cookie": {"type": "apiKey", "in": "cookie", "name": "kandev_session", "description": "What signing in sets."},
     "bearer": {"type": "http", "scheme": "bearer", "description": "A personal access token."},
     "query": {
         "type": "apiKey",
@@ -48,8 +49,8 @@ class ConflictingSchemas(ValueError):
     """Two different schemas have one name."""
 
 
-def document(routes: Sequence[Route]) -> Json:
-    """The OpenAPI 3.1 document of these routes."""
+def document(routes: Sequence[Route], port: int = DEFAULT_PORT) -> Json:
+    """The OpenAPI 3.1 document of these routes, of a gateway on this port."""
     components = _Components()
     paths: dict[str, Json] = {}
     for route in routes:
@@ -69,14 +70,18 @@ def document(routes: Sequence[Route]) -> Json:
             },
             "responses": components.responses,
             "schemas": components.schemas,
-            "securitySchemes": _SECURITY_SCHEMES,
+            "securitySchemes": {
+                "cookie": {"type": "apiKey", "in": "cookie", "name": cookie_name(port), "description": _COOKIE},
+                **_SECURITY_SCHEMES,
+            },
         },
     }
 
 
-def rendered(routes: Sequence[Route]) -> bytes:
+def rendered(routes: Sequence[Route], port: int = DEFAULT_PORT) -> bytes:
     """The document as JSON, keys in order, so that equal routes give equal bytes."""
-    return orjson.dumps(document(routes), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+    found = document(routes, port)
+    return orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
 
 
 async def describe(request: web.Request) -> web.Response:

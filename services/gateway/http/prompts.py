@@ -1,23 +1,20 @@
 """The caller's own prompts, kept by name."""
 
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from aiohttp import web
 from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter, ValidationError, model_validator
 
-from services.gateway.http.errors import BadRequest
+from services.gateway.http.bodies import object_of, read_as
 from services.gateway.http.keys import DATABASE, IDENTITY
 from services.gateway.http.routes import Answer, Route, typed_errors
-from services.gateway.http.writers import object_of
 from services.gateway.prompts import Prompt, Prompts
-from shared.contracts.base import Contract, Id, Timestamp
-from shared.contracts.errors import RequestFailed, problem
+from shared.contracts.base import NO_CONTROLS, NO_NUL, Contract, Id, Timestamp
+from shared.contracts.errors import RequestFailed
 from shared.times import format_microseconds
 
 MAX_CHARACTERS = 100_000
 """Longest text of a prompt: a long document, and two hundred of them still one answer."""
-
-_FormT = TypeVar("_FormT", bound=Contract)
 
 _ID: TypeAdapter[str] = TypeAdapter(Id)
 
@@ -30,20 +27,20 @@ def _is_trimmed(name: str) -> str:
 
 Name = Annotated[
     str,
-    StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$"),
+    StringConstraints(min_length=1, max_length=100, pattern=NO_CONTROLS),
     AfterValidator(_is_trimmed),
 ]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=MAX_CHARACTERS, pattern=r"^[^\x00]+$")]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=MAX_CHARACTERS, pattern=NO_NUL)]
 
 
-class NewPrompt(Contract):
+class NewPrompt(Contract, extra="forbid"):
     """A prompt to be kept."""
 
     name: Name
     content: Text
 
 
-class PromptChange(Contract):
+class PromptChange(Contract, extra="forbid"):
     """What to replace of a prompt."""
 
     name: Name | None = None
@@ -87,13 +84,13 @@ async def list_prompts(request: web.Request) -> web.Response:
 
 async def add_prompt(request: web.Request) -> web.Response:
     """Keeps a prompt under a name that no other prompt of the caller has."""
-    given = await _given(request, NewPrompt)
+    given = read_as(NewPrompt, await object_of(request))
     return _told(_shown(await _prompts(request).add(request[IDENTITY].user, given.name, given.content)), status=201)
 
 
 async def change_prompt(request: web.Request) -> web.Response:
     """Replaces a prompt's name, text, or both."""
-    given = await _given(request, PromptChange)
+    given = read_as(PromptChange, await object_of(request))
     prompt_id = _named(request.match_info["prompt_id"])
     return _told(_shown(await _prompts(request).change(request[IDENTITY].user, prompt_id, given.name, given.content)))
 
@@ -107,13 +104,6 @@ async def remove_prompt(request: web.Request) -> web.Response:
 
 def _prompts(request: web.Request) -> Prompts:
     return Prompts(request.app[DATABASE])
-
-
-async def _given(request: web.Request, form: type[_FormT]) -> _FormT:
-    try:
-        return form.model_validate(await object_of(request), strict=True)
-    except ValidationError as error:
-        raise BadRequest(problem(error, "body")) from None
 
 
 def _named(prompt_id: str) -> str:

@@ -8,9 +8,13 @@ from aiohttp.typedefs import Handler
 from pydantic import BaseModel
 
 from services.gateway.http.errors import ConciseError, Form, PlainError, TypedError
+from shared.contracts.base import DECIMAL
 
 Json = dict[str, Any]
 """A JSON schema, or a part of one."""
+
+REVISION: Json = {"type": "string", "pattern": DECIMAL}
+"""The schema of a revision in an answer: a decimal string, since JavaScript numbers lose precision above 2^53."""
 
 Access = Literal["public", "user", "administrator"]
 """Who may call a route. `user`: whoever is signed in; in mode `disabled`, everybody who passes the origin rules."""

@@ -6,11 +6,12 @@ from typing import Any, TypeVar
 import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
+from services.gateway.http.bodies import object_of, read_as, refuse_unknown
 from services.gateway.http.errors import BadRequest
 from services.gateway.http.keys import CONTROL, IDENTITY, SOURCE
-from services.gateway.http.routes import Answer, Json, Method, Route, typed_errors
+from services.gateway.http.routes import REVISION, Answer, Json, Method, Route, typed_errors
 from shared.contracts.base import Contract
 from shared.contracts.commands import (
     AppendMessage,
@@ -30,23 +31,24 @@ from shared.contracts.commands import (
 )
 from shared.contracts.control import AccessChanged
 from shared.contracts.errors import problem
-from shared.metadata import collections_paused, metadata_text
+from shared.contracts.wire import HeldRevision
+from shared.metadata import metadata_text
 
 _CommandT = TypeVar("_CommandT", bound=Contract)
 
+_REVISION: TypeAdapter[str] = TypeAdapter(HeldRevision)
 
-def writer(form: type[Command], id_field: str | None = None, *, body: bool = True) -> Handler:
+
+def writer(form: type[Command], path: str, id_field: str | None = None, *, body: bool = True) -> Handler:
     """A handler for one kind of command.
 
-    `id_field`: the command's field that the body calls `id`. Names in the path win over names in the body. Without
-    `body` the path says everything.
+    `id_field`: the command's field that the body calls `id`. What the path says the body may not. Without `body` the
+    path says everything.
     """
+    names = fields_of(form, path, id_field) if body else {}
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        fields = await object_of(request) if body else {}
-        if id_field is not None and "id" in fields:
-            fields[id_field] = fields.pop("id")
-        command = command_of(form, {**fields, **request.match_info})
+        command = command_of(form, await object_of(request) if body else {}, request.match_info, names)
         result = await request.app[SOURCE].command(request[IDENTITY], command)
         if isinstance(command, DeleteSession):
             await request.app[CONTROL].announce(AccessChanged(session_id=command.session_id))
@@ -55,15 +57,38 @@ def writer(form: type[Command], id_field: str | None = None, *, body: bool = Tru
     return handle
 
 
-def command_of(form: type[_CommandT], fields: Mapping[str, Any]) -> _CommandT:
-    """The command of that kind that the fields of a body and a path make. Raises RequestFailed."""
-    made = {**fields, "kind": form.model_fields["kind"].default}
-    if "metadata" in form.model_fields and "metadata" in fields:
-        made["metadata"] = _metadata_of(fields["metadata"], form.model_fields["metadata"].default)
+def fields_of(form: type[Contract], path: str, id_field: str | None = None) -> Mapping[str, str]:
+    """What a body may hold for a command: names in the body to the command's own. What the path says is not among them,
+    and the id of what is created is called `id`.
+    """
+    return {
+        "id" if name == id_field else name: name
+        for name in form.model_fields
+        if name != "kind" and f"{{{name}}}" not in path
+    }
+
+
+def command_of(
+    form: type[_CommandT], body: Mapping[str, Any], path: Mapping[str, str], names: Mapping[str, str]
+) -> _CommandT:
+    """The command of that kind that a body and the values of a path make. `names`: see `fields_of`. Raises
+    RequestFailed.
+    """
+    refuse_unknown(body, names)
+    fields: dict[str, Any] = {names[name]: value for name, value in body.items()}
+    if "metadata" in fields:
+        fields["metadata"] = _metadata_of(fields["metadata"], form.model_fields["metadata"].default)
+    if isinstance(expected := fields.get("expected_revision"), str):
+        fields["expected_revision"] = _revision_of(expected)
+    called = {field: name for name, field in names.items()}
+    return read_as(form, {**fields, **path, "kind": form.model_fields["kind"].default}, called)
+
+
+def _revision_of(given: str) -> int:
     try:
-        return form.model_validate(made, strict=True)
+        return int(_REVISION.validate_python(given))
     except ValidationError as error:
-        raise BadRequest(problem(error, "body")) from None
+        raise BadRequest(problem(error, "expected_revision")) from None
 
 
 def _metadata_of(given: object, absent: str | None) -> str | None:
@@ -90,59 +115,48 @@ def committed(result: CommandResult) -> web.Response:
     )
 
 
-async def object_of(request: web.Request) -> dict[str, Any]:
-    """The body's JSON object; an empty body is an empty one. Raises RequestFailed."""
-    data = await request.read()
-    if not data:
-        return {}
-    try:
-        with collections_paused(len(data)):
-            fields: Mapping[str, Any] | object = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise BadRequest("the body is not JSON") from error
-    if not isinstance(fields, Mapping):
-        raise BadRequest("the body must be a JSON object")
-    return dict(fields)
-
-
 _COMMITTED: Json = {
     "type": "object",
     "required": ["session_id", "epoch", "base_revision", "revision"],
     "properties": {
         "session_id": {"type": "string"},
         "epoch": {"type": "string"},
-        "base_revision": {"type": "string", "pattern": "^(0|[1-9][0-9]*)$"},
-        "revision": {"type": "string", "pattern": "^(0|[1-9][0-9]*)$"},
+        "base_revision": REVISION,
+        "revision": REVISION,
     },
 }
 COMMITTED: Json = {"$ref": "#/$defs/Committed", "$defs": {"Committed": _COMMITTED}}
 """The schema of `committed`."""
 
+_EXPECTED: Json = _REVISION.json_schema()
 _SESSION = "/api/v1/task-sessions/{session_id}"
 _MESSAGE = _SESSION + "/messages/{message_id}"
 _GUARDED: Json = {
     "anyOf": [
         {"required": ["expected_updated_at"], "properties": {"expected_updated_at": {"type": "string"}}},
-        {"required": ["expected_revision"], "properties": {"expected_revision": {"type": "integer"}}},
+        {"required": ["expected_revision"], "properties": {"expected_revision": {"type": ["integer", "string"]}}},
     ]
 }
 """An update says what it expects."""
 
 
 def body_of(command: type[Contract], path: str, id_field: str | None = None) -> Json:
-    """The schema of a body: the command's without what the path says, and with `id` for the id of what is created."""
+    """The schema of a body: the command's fields as `fields_of` names them, and no others."""
     schema = command.model_json_schema()
-    names = {
-        name: "id" if name == id_field else name
-        for name in schema["properties"]
-        if name != "kind" and f"{{{name}}}" not in path
-    }
-    required = [names[name] for name in schema.get("required", ()) if name in names]
+    names = fields_of(command, path, id_field)
     return {
         **schema,
-        "properties": {given: _decoded(schema["properties"][name]) for name, given in names.items()},
-        "required": required,
+        "properties": {given: _given(name, schema["properties"][name]) for given, name in names.items()},
+        "required": [given for given, name in names.items() if name in schema.get("required", ())],
+        "additionalProperties": False,
     }
+
+
+def _given(name: str, schema: Json) -> Json:
+    """A field's schema in a body: a revision may be text, as it is in answers."""
+    if name == "expected_revision":
+        return {**schema, "anyOf": [*schema["anyOf"], _EXPECTED]}
+    return _decoded(schema)
 
 
 def _decoded(schema: Json) -> Json:
@@ -164,7 +178,7 @@ def _route(
     return Route(
         method,
         path,
-        writer(command, id_field, body=body),
+        writer(command, path, id_field, body=body),
         summary,
         "writers",
         (Answer(200, "Committed; what the commit did.", COMMITTED), *typed_errors(404, 409, 429)),

@@ -10,13 +10,18 @@ RENEWED = web.RequestKey("renewed", str)
 """The cookie's value on a request whose session was moved on: its answer carries the cookie again."""
 
 
-class SessionCookie:
-    """The cookie of one gateway. Browsers share cookies between the ports of a host, so that a gateway on another port
-    than the usual one has a cookie of its own. `behind_proxy`: see the setting.
+def cookie_name(port: int) -> str:
+    """What the cookie of a gateway on this port is called. Browsers share cookies between the ports of a host, so that
+    a gateway on another port than the usual one has a cookie of its own.
     """
+    return "kandev_session" if port == DEFAULT_PORT else f"kandev_session_{port}"
+
+
+class SessionCookie:
+    """The cookie of one gateway. `behind_proxy`: see the setting."""
 
     def __init__(self, port: int, *, behind_proxy: bool) -> None:
-        self.name = "kandev_session" if port == DEFAULT_PORT else f"kandev_session_{port}"
+        self.name = cookie_name(port)
         self._behind_proxy = behind_proxy
 
     def read(self, request: web.Request) -> str | None:

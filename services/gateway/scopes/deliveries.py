@@ -1,7 +1,7 @@
 """Waiting for a revision's receipt: whoever changes a session can wait until this gateway has told its scopes."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
@@ -21,7 +21,11 @@ class Delivery:
         """Returns once an interval that holds this revision was told. A later one proves nothing: this one's receipt
         may be lost.
         """
-        while not any(base < revision <= end for base, end in self._intervals):
+        await self.until(lambda: any(base < revision <= end for base, end in self._intervals))
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Returns once that holds, which is looked at now and whenever an interval was told."""
+        while not holds():
             self._news.clear()
             await self._news.wait()
 

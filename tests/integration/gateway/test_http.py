@@ -442,8 +442,8 @@ NOT_OF_THEIR_TYPE: list[tuple[str, str, dict[str, object], str]] = [
     ("POST", "messages", {"id": "m", "author_type": "user", "requests_input": 1}, "requests_input"),
     ("POST", "messages", {"id": "m", "author_type": "user", "requests_input": "true"}, "requests_input"),
     ("POST", "messages", {"id": "m", "author_type": "user", "content": 7}, "content"),
-    ("POST", "messages", {"id": 7, "author_type": "user"}, "message_id"),
-    ("PATCH", "messages/m", {"content": "x", "expected_revision": "1"}, "expected_revision"),
+    ("POST", "messages", {"id": 7, "author_type": "user"}, "id: expected a string"),
+    ("POST", "messages", {"author_type": "user"}, "id: required"),
     ("PATCH", "messages/m", {"content": "x", "expected_revision": 1.0}, "expected_revision"),
     ("PATCH", "messages/m", {"requests_input": 0, "expected_revision": 1}, "requests_input"),
     ("POST", "messages/m/append", {"offset": True, "text": "x"}, "offset"),
@@ -454,11 +454,67 @@ NOT_OF_THEIR_TYPE: list[tuple[str, str, dict[str, object], str]] = [
 ]
 
 
+NO_REVISIONS: list[object] = ["", "01", "-1", "1.0", "+1", " 1", "one", "\u0661", "9" * 20, "9" * 5000, ["1"], True]
+
+
+async def test_what_is_no_revision(shared_stack: Stack, session_id: str) -> None:
+    for given in NO_REVISIONS:
+        body = {"content": "x", "expected_revision": given}
+        status, found = await patch(shared_stack, f"/api/v1/task-sessions/{session_id}/messages/m", body)
+        assert (status, error_of(found)["code"]) == (400, "invalid_query"), given
+        assert str(error_of(found)["message"]).startswith("expected_revision: expected "), given
+
+
 async def test_fields_are_of_their_json_type(shared_stack: Stack, session_id: str) -> None:
     for method, path, body, field in NOT_OF_THEIR_TYPE:
         status, found = await shared_stack.call(method, f"/api/v1/task-sessions/{session_id}/{path}", json=body)
         assert (status, error_of(found)["code"]) == (400, "invalid_query"), body
         assert field in error_of(found)["message"]
+
+
+UNKNOWN_FIELDS: list[tuple[str, str, dict[str, object], str]] = [
+    ("POST", "workspaces", {"id": "unknown", "name": "x", "workspace_id": "unknown"}, "workspace_id"),
+    ("POST", "tasks", {"id": "unknown", "workspace_id": "w", "title": "x", "titel": "x"}, "titel"),
+    ("POST", "task-sessions", {"id": "unknown", "task_id": "t", "kind": "create_session"}, "kind"),
+    ("PATCH", "task-sessions/{}", {"state": "RUNNING", "staet": "x"}, "staet"),
+    ("POST", "task-sessions/{}/messages", {"id": "unknown", "author_type": "user", "contnt": "x"}, "contnt"),
+    ("POST", "task-sessions/{}/messages", {"id": "unknown", "author_type": "user", "session_id": "x"}, "session_id"),
+    ("PATCH", "task-sessions/{}/messages/{}-0", {"content": "x", "expected_revision": 0, "x" * 5000: 1}, "x" * 100),
+    ("POST", "task-sessions/{}/messages/{}-0/append", {"offset": 0, "text": "x", "of\x00set": 1}, "of\x00set"),
+    ("POST", "task-sessions/{}/turns", {"id": "unknown", "": 1}, ""),
+    ("POST", "task-sessions/{}/turns/turn/complete", {"turn_id": "turn"}, "turn_id"),
+]
+
+
+async def test_a_field_that_there_is_not_is_named(shared_stack: Stack, session_id: str) -> None:
+    """Nothing is done then: it may be a misspelt one, and leaving it out would be another command."""
+    await shared_stack.add(session_id, f"{session_id}-0")
+    before = await shared_stack.revision(session_id)
+    for method, path, body, name in UNKNOWN_FIELDS:
+        where = "/api/v1/" + path.replace("{}", session_id)
+        status, found = await shared_stack.call(method, where, json=body)
+        assert (status, error_of(found)["code"]) == (400, "invalid_query"), path
+        assert str(error_of(found)["message"]).startswith(f"{name}: no such field; there are: "), path
+    assert await shared_stack.revision(session_id) == before
+    _, found = await shared_stack.call("POST", "/api/v1/prompts", json={"name": "n", "content": "c", "contnt": "c"})
+    assert error_of(found)["message"] == "contnt: no such field"
+
+
+async def test_revisions_are_text_wherever_they_are_told(shared_stack: Stack, session_id: str) -> None:
+    """A list, a task, a writer's answer, a page; and what was told may be sent back as it is."""
+    path, name = f"/api/v1/task-sessions/{session_id}/messages", f"{session_id}-0"
+    _, made = await post(shared_stack, path, {"id": name, "author_type": "agent", "content": "one"})
+    _, listed = await get(shared_stack, "/api/v1/task-sessions?task_id=t")
+    _, task = await get(shared_stack, f"/api/v1/tasks/t?session_id={session_id}")
+    for sessions in (listed["sessions"], task["sessions"]):
+        assert isinstance(sessions, list)
+        assert [each["revision"] for each in sessions if each["id"] == session_id] == [made["revision"]]
+    change = {"content": "two", "expected_revision": made["revision"]}
+    status, changed = await patch(shared_stack, f"{path}/{name}", change)
+    assert (status, changed["base_revision"]) == (200, made["revision"])
+    assert (await patch(shared_stack, f"{path}/{name}", {**change, "content": "three"}))[0] == 409
+    change = {"content": "three", "expected_revision": int(str(changed["revision"]))}
+    assert (await patch(shared_stack, f"{path}/{name}", change))[0] == 200
 
 
 def error_of(body: Json) -> Json:
