@@ -3,7 +3,7 @@
 code   reason           the client then
 -----  ---------------  --------------------------------------------------------------------------------
 1001   going away       reconnects, at a random moment of the next seconds; another gateway may answer
-1009   message too big  sends smaller messages: one may have 1 MiB
+1009   message too big  sends smaller messages: one may have 8 MiB
 4008   slow consumer    reconnects and reads again: it did not take what was sent for 15 s
 4401   unauthenticated  signs in again: the session or token that opened the connection has ended
 """

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from services.gateway.identity.caller import Caller
 from services.gateway.scopes.hub import Hub
 from services.gateway.scopes.scope import Offer, Scope
+from services.gateway.surrogates import is_unicode, lone_surrogate
 from services.gateway.websocket import closes
 from services.gateway.websocket.closes import Close
 from services.gateway.websocket.framing import closing_frame, framed
@@ -22,8 +23,11 @@ from shared.contracts.wire import ClientMessage, RequestError, RequestErrorCode
 
 logger = logging.getLogger(__name__)
 
-MAX_MESSAGE_BYTES = 1 << 20
-"""Largest message that a client may send."""
+MAX_MESSAGE_BYTES = 8 << 20
+"""Largest message that a client may send: a line of 1 MiB whatever its characters, of which JSON makes up to six bytes
+each. No more than this is read before requests of as many bytes are answered: so a connection holds twice as much at
+most.
+"""
 
 HEARTBEAT_SECONDS = 50.0
 """A client that does not answer a ping within half of this is gone. Half is no less than the patience with one that
@@ -46,7 +50,7 @@ class Connection:
         self.hub = hub
         self.scopes: dict[str, Scope] = {}
         self._actions = actions
-        self._pending: set[asyncio.Task[None]] = set()
+        self._pending: dict[asyncio.Task[None], int] = {}
         self._page = asyncio.Lock()
         self._closing: asyncio.Task[None] | None = None
         self._prepared = asyncio.Event()
@@ -71,6 +75,7 @@ class Connection:
             async for message in self._socket:
                 if message.type in {WSMsgType.TEXT, WSMsgType.BINARY}:
                     await self._take(message.data)
+                    await self._answered_in_part()
                     await self._outbox.room()
         finally:
             self._let_go()
@@ -172,9 +177,7 @@ class Connection:
         try:
             request = ClientMessage.model_validate_json(data)
         except ValidationError:
-            request_id, named = _named(data)
-            error = RequestError(code="BAD_REQUEST", message='expected {"id","type":"request","action","payload":{}}')
-            self._reply(request_id, named, "error", error)
+            self._refuse_unreadable(data)
             return
         action = self._actions.get(request.action)
         if action is None:
@@ -183,11 +186,30 @@ class Connection:
             self.refuse(request, "BAD_REQUEST", f"more than {MAX_PENDING} requests at once; wait for replies")
         else:
             task = asyncio.get_running_loop().create_task(self._act(action, request))
-            self._pending.add(task)
-            task.add_done_callback(self._pending.discard)
+            self._pending[task] = len(data)
+            task.add_done_callback(self._pending.pop)
             # A step of the task runs before the next message is read: a request's effect on this connection's scopes
             # keeps the order of arrival.
             await asyncio.sleep(0)
+
+    async def _answered_in_part(self) -> None:
+        """Waits until what is being answered is small enough for more to be read."""
+        while self._pending and sum(self._pending.values()) > MAX_MESSAGE_BYTES:
+            await asyncio.wait(self._pending, return_when=asyncio.FIRST_COMPLETED)
+
+    def _refuse_unreadable(self, data: str | bytes) -> None:
+        """With the request's id and action as far as they can be read, so that its sender can tell which one failed."""
+        message, surrogate = 'expected {"id","type":"request","action","payload":{}}', lone_surrogate(data)
+        if surrogate is not None:
+            message, found = surrogate.problem("the message"), surrogate.found
+        else:
+            try:
+                found = orjson.loads(data)
+            except orjson.JSONDecodeError:
+                found = None
+        envelope = found if isinstance(found, dict) else {}
+        request_id, action = _text(envelope.get("id")), _text(envelope.get("action"))
+        self._reply(request_id, action, "error", RequestError(code="BAD_REQUEST", message=message))
 
     async def _act(self, action: Action, request: ClientMessage) -> None:
         try:
@@ -223,13 +245,5 @@ def _nowhere(frame: bytes | bytearray, owner: object) -> bool:  # noqa: ARG001 -
     return False
 
 
-def _named(data: str | bytes) -> tuple[str | None, str | None]:
-    """Id and action of a message that is otherwise not understood, so that its sender can tell which one failed."""
-    try:
-        found = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None, None
-    if not isinstance(found, dict):
-        return None, None
-    request_id, action = found.get("id"), found.get("action")
-    return request_id if isinstance(request_id, str) else None, action if isinstance(action, str) else None
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and is_unicode(value) else None

@@ -3,7 +3,7 @@
 import asyncpg
 
 from services.revision.commands.session import open_session, standing
-from services.revision.commands.values import is_metadata, is_moment, moment, refuse_nul
+from services.revision.commands.values import is_metadata, is_moment, moment, named_moment, refuse_nul
 from services.revision.commands.workspaces import require_task
 from shared.contracts.commands import CommandResult, CreateMessage, DeleteMessage, UpdateMessage
 from shared.contracts.errors import RequestFailed
@@ -52,7 +52,7 @@ async def create_message(connection: asyncpg.Connection, identity: Identity, com
     details name the `newest` prompt's.
     """
     refuse_nul(command.content, command.type, command.author_id)
-    created_at = moment(command.created_at)
+    created_at = named_moment(command.created_at)
     session = await open_session(connection, identity, command.session_id)
     row = await connection.fetchrow(_LOOK, command.message_id)
     if row is not None:

@@ -3,7 +3,7 @@
 import asyncpg
 
 from services.revision.commands.session import open_session, sees_session, standing, unchanged
-from services.revision.commands.values import is_metadata, is_moment, moment, refuse_nul
+from services.revision.commands.values import is_metadata, is_moment, named_moment, refuse_nul
 from services.revision.commands.workspaces import require_task
 from shared.contracts.commands import CommandResult, CreateSession, DeleteSession, UpdateSession
 from shared.contracts.errors import RequestFailed
@@ -30,7 +30,7 @@ async def create_session(connection: asyncpg.Connection, identity: Identity, com
     An id that another session has is told before anything about the task: who asks can know it before making one.
     """
     refuse_nul(command.state)
-    started_at = moment(command.started_at)
+    started_at = named_moment(command.started_at)
     row = await connection.fetchrow(_LOOK, command.session_id)
     if row is not None:
         same = (

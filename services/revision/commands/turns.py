@@ -3,7 +3,7 @@
 import asyncpg
 
 from services.revision.commands.session import open_session
-from services.revision.commands.values import is_metadata, is_moment, moment, refuse_nul
+from services.revision.commands.values import is_metadata, is_moment, named_moment, refuse_nul
 from services.revision.commands.workspaces import require_task
 from shared.contracts.commands import CommandResult, CompleteTurn, StartTurn
 from shared.contracts.errors import RequestFailed
@@ -33,7 +33,7 @@ UPDATE public.task_session_turns
 async def start_turn(connection: asyncpg.Connection, identity: Identity, command: StartTurn) -> CommandResult:
     """A turn that was started by the same request is started already."""
     refuse_nul(command.execution_profile_id)
-    started_at = moment(command.started_at)
+    started_at = named_moment(command.started_at)
     session = await open_session(connection, identity, command.session_id)
     row = await connection.fetchrow(_LOOK, command.turn_id)
     if row is not None:
@@ -65,7 +65,7 @@ async def start_turn(connection: asyncpg.Connection, identity: Identity, command
 
 async def complete_turn(connection: asyncpg.Connection, identity: Identity, command: CompleteTurn) -> CommandResult:
     """A turn that is complete stays as it is."""
-    completed_at = moment(command.completed_at)
+    completed_at = named_moment(command.completed_at)
     session = await open_session(connection, identity, command.session_id)
     row = await connection.fetchrow(_LOCK, command.turn_id, command.session_id)
     if row is None:

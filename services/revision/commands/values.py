@@ -6,6 +6,8 @@ from shared.contracts.errors import RequestFailed
 from shared.metadata import collections_paused, require_metadata
 from shared.times import format_microseconds, microseconds
 
+_LATEST = microseconds("9999-01-01T00:00:00Z")
+
 
 def moment(text: str | None) -> int | None:
     """The moment that a command names, in microseconds since 1970.
@@ -18,6 +20,18 @@ def moment(text: str | None) -> int | None:
         return microseconds(text)
     except ValueError:
         raise RequestFailed("invalid_query", "a time names a day or hour that does not exist") from None
+
+
+def named_moment(text: str | None) -> int | None:
+    """The moment that a row is to have, like `moment`.
+
+    Raises RequestFailed `invalid_query` also for one in the year 9999: user messages follow each other in time, so
+    behind the last moment that can be told there could be none.
+    """
+    found = moment(text)
+    if found is not None and found >= _LATEST:
+        raise RequestFailed("invalid_query", "a time lies in the year 9999: give one before it")
+    return found
 
 
 def is_moment(stored: int, wanted: int) -> bool:

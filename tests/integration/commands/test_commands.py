@@ -270,6 +270,11 @@ async def test_nobody_makes_a_workspace_for_somebody_else(source: Source) -> Non
         prompt(content="a\x00b"),
         prompt(type="\x00"),
         prompt(created_at="2026-02-30T00:00:00Z"),
+        prompt(created_at="9999-01-01T00:00:00Z"),
+        prompt(created_at="9999-12-31T23:59:59.999999Z"),
+        CreateSession(session_id="x", task_id="t", started_at="9999-01-01T00:00:00Z"),
+        StartTurn(turn_id="x", session_id="s", started_at="9999-01-01T00:00:00Z"),
+        CompleteTurn(turn_id="x", session_id="s", completed_at="9999-01-01T00:00:00Z"),
         StartTurn(turn_id="x", session_id="s", route_generation=1 << 70),
         StartTurn(turn_id="x", session_id="s", execution_profile_id="\x00"),
         CreateSession(session_id="x", task_id="t", started_at="2026-01-01T25:00:00Z"),
@@ -283,6 +288,15 @@ async def test_what_cannot_be_stored_is_refused_by_name(source: Source, command:
     failure = await source.refusal(command)
     assert failure.code == "invalid_query"
     assert await source.state() == state
+
+
+async def test_the_last_time_that_a_row_may_have_leaves_room_behind_it(source: Source) -> None:
+    await source.do(prompt(created_at="9998-12-31T23:59:59.999999Z"))
+    await source.do(prompt("n"))
+    found = await source.pool.fetch(
+        "SELECT id FROM task_session_messages WHERE task_session_id = 's' ORDER BY prompt_seq"
+    )
+    assert [row["id"] for row in found][-2:] == ["m", "n"]
 
 
 async def test_metadata_comes_back_as_it_was_given(source: Source) -> None:
