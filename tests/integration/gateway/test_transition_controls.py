@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
@@ -10,10 +10,16 @@ import pytest_asyncio
 from pydantic import ValidationError
 
 from services.gateway.scopes import scope
+from services.gateway.scopes.hub import Hub
+from services.gateway.source.requests import Source
+from shared.broker.receipts import ReceiptEntry
+from shared.contracts.commands import Command, CommandResult
+from shared.contracts.identity import Identity
 from shared.settings import Settings
 from tests.conftest import new_database
 from tests.support.socket_client import Json
 from tests.support.stack import Stack
+from tests.support.waiting import eventually
 
 _numbers = itertools.count()
 
@@ -85,6 +91,60 @@ async def test_deleting(controlled: Stack, session_id: str) -> None:
     assert await rows(controlled, session_id) == []
     status, again = await controlled.call("DELETE", target)
     assert (status, again["base_revision"], again["revision"]) == (200, done["revision"], done["revision"])
+
+
+async def test_what_was_done_before_is_waited_for(
+    controlled: Stack, session_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else completed the turn, and this gateway has not told it yet: the answer has to wait for that, as long
+    as anybody follows the session.
+    """
+    turn, carried_out = f"{session_id}-turn", asyncio.Event()
+    await controlled.call("POST", f"/api/v1/task-sessions/{session_id}/turns", json={"id": turn})
+    client = await controlled.connect()
+    await client.subscribe(session_id)
+    held: list[tuple[Hub, ReceiptEntry]] = []
+    receive, carry_out = Hub.receive, Source.command
+
+    async def noted(source: Source, identity: Identity, command: Command) -> CommandResult:
+        result = await carry_out(source, identity, command)
+        carried_out.set()
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Hub, "receive", lambda hub, entry: held.append((hub, entry)))
+        _, done = await controlled.call("POST", f"/api/v1/task-sessions/{session_id}/turns/{turn}/complete", json={})
+        patch.setattr(Source, "command", noted)
+        completion = {"completed_at": "2026-03-01T12:00:00Z"}
+        asking = asyncio.create_task(
+            controlled.call("POST", path(session_id, f"turns/{turn}/complete"), json=completion)
+        )
+        await carried_out.wait()
+        for _ in range(10):
+            await client.unsubscribe("none")
+        assert not asking.done()
+        await eventually(lambda: _count(held), lambda count: count > 0)
+    for hub, entry in held:
+        receive(hub, entry)
+    status, again = await asking
+    assert (status, again["base_revision"], again["revision"]) == (200, done["revision"], done["revision"])
+    await client.unsubscribe("none")
+    assert client.told()[-1]["revision"] == done["revision"]
+
+
+async def _count(held: Sequence[object]) -> int:
+    return len(held)
+
+
+async def test_controls_refuse_fields_that_there_are_not(controlled: Stack, session_id: str) -> None:
+    completion = {"completed_at": "2026-03-01T12:00:00Z", "at": "now"}
+    for method, target, body, name in (
+        ("PATCH", path(session_id, f"messages/{session_id}"), {"contnt": "x"}, "contnt"),
+        ("POST", path(session_id, "turns/turn/complete"), completion, "at"),
+    ):
+        status, found = await controlled.call(method, target, json=body)
+        assert status == 400
+        assert found["error"]["message"].startswith(f"{name}: no such field")  # type: ignore[index] # a typed error
 
 
 @pytest.mark.parametrize(
