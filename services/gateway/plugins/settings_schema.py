@@ -6,10 +6,18 @@ there are no references, branches and patterns for names. So a look at settings 
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import orjson
-from jsonschema import Draft202012Validator
+from jsonschema import (
+    Draft3Validator,
+    Draft4Validator,
+    Draft6Validator,
+    Draft7Validator,
+    Draft201909Validator,
+    Draft202012Validator,
+)
 from jsonschema.exceptions import ValidationError
 from jsonschema.validators import create
 
@@ -28,7 +36,16 @@ MOST_CHOICES = 1000
 SECRET_MARKS = ("secret", "x-secret", "writeOnly")
 """Keywords that make a setting secret when they are `true`. So does `format: password`."""
 
+_DRAFTS = (
+    Draft3Validator,
+    Draft4Validator,
+    Draft6Validator,
+    Draft7Validator,
+    Draft201909Validator,
+    Draft202012Validator,
+)
 _MOST_SHOWN = 300
+_ALIKE = 0.8
 _TYPES = {
     "string": "text",
     "integer": "a whole number",
@@ -101,9 +118,20 @@ _KEYWORDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "examples": (lambda value: isinstance(value, list), "must be a list"),
     "default": _ANY,
 }
-"""Every keyword, what its value must be, and the sentence for one that is not. `x-...` may hold anything."""
+"""Every keyword of the language, what its value must be, and the sentence for one that is not."""
 
 _AT_ROOT = ("$schema", "$id")
+
+_LEFT_OUT = frozenset(
+    {
+        *(each for draft in _DRAFTS for each in draft.VALIDATORS),
+        *("$anchor", "$defs", "$dynamicAnchor", "$id", "$recursiveAnchor", "$schema", "$vocabulary", "definitions"),
+        *("contentSchema", "else", "extends", "id", "maxContains", "minContains", "then"),
+    }
+) - frozenset(_KEYWORDS)
+"""What JSON Schema means something by, in any of its drafts, and this language leaves out. Any other word is taken for
+a hint to a form: the library is given none of them.
+"""
 
 
 def schema_problems(schema: Schema) -> tuple[str, ...]:
@@ -169,10 +197,16 @@ def misfits(schema: Schema, value: Any) -> Iterator[str]:
 def _of_one(schema: Schema, *, at_root: bool) -> Iterator[str]:
     """What is wrong with a schema, apart from those within it."""
     for keyword, value in schema.items():
-        if keyword.startswith("x-") or (at_root and keyword in _AT_ROOT and isinstance(value, str)):
+        if at_root and keyword in _AT_ROOT and isinstance(value, str):
+            continue
+        if keyword in _LEFT_OUT:
+            yield f"must not use {_quoted(keyword)}; it may use {', '.join(_KEYWORDS)}"
             continue
         if keyword not in _KEYWORDS:
-            yield f"must not use {_quoted(keyword)}; it may use {', '.join(_KEYWORDS)} and x-..."
+            # What says nothing about values is a hint for a form, such as `placeholder`, unless it was mistyped.
+            meant = [] if keyword.startswith("x-") else get_close_matches(keyword, _KEYWORDS, 1, _ALIKE)
+            if meant:
+                yield f"must not use {_quoted(keyword)}; {meant[0]} is probably meant"
             continue
         fits, sentence = _KEYWORDS[keyword]
         if not fits(value):

@@ -85,7 +85,8 @@ def test_what_is_no_schema_of_settings(schema: dict[str, Any], says: str) -> Non
         "$ref", "$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$anchor", "$defs", "$vocabulary", "definitions",
         "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependentRequired",
         "dependencies", "patternProperties", "propertyNames", "prefixItems", "contains", "minContains",
-        "maxContains", "unevaluatedItems", "unevaluatedProperties", "additionalItems", "extends", "requird",
+        "maxContains", "unevaluatedItems", "unevaluatedProperties", "additionalItems", "extends",
+        "requird", "propertys",
     ],
 )  # fmt: skip
 def test_what_the_language_leaves_out(keyword: str) -> None:
@@ -93,6 +94,15 @@ def test_what_the_language_leaves_out(keyword: str) -> None:
     for value in values:
         for schema in ({"type": "object", keyword: value}, described(a={"items": {keyword: value}})):
             assert any(f'must not use "{keyword}"' in problem for problem in schema_problems(schema))
+
+
+def test_hints_for_forms_may_have_any_name() -> None:
+    """Packages made for other versions of the host have some of their own."""
+    hints: dict[str, Any] = {"placeholder": "text", "order": 3, "ui:widget": {"rows": [1]}, "x-hint": None}
+    schema = described(a={"type": "string", **hints})
+    assert schema_problems(schema) == ()
+    assert list(misfits(schema, {"a": "chosen"})) == []
+    assert list(misfits(schema, {"a": 1})) == ["a must be text"]
 
 
 def test_a_deep_schema_is_refused_and_the_deepest_allowed_is_checked() -> None:
