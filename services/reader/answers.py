@@ -19,6 +19,7 @@ from services.reader.pools import Sources
 from services.reader.rows import Columns
 from services.reader.search import search_session
 from services.reader.snapshot import SessionStanding, no_session, standing_of
+from shared.broker.long_texts import followed_by
 from shared.contracts.base import Contract
 from shared.contracts.errors import RequestFailed
 from shared.contracts.reads import (
@@ -167,10 +168,12 @@ class Reader:
 
 
 def _encoded(found: _Found, read: MessagesPage | TurnsPage) -> bytes:
-    """A `MessagesAnswer`, `TurnsAnswer` or `UnchangedAnswer`, with the rows' JSON as it is."""
+    """A `MessagesAnswer`, `TurnsAnswer` or `UnchangedAnswer`, with the rows as they are encoded."""
     if found.page is None:
         return _unchanged(found, read).model_dump_json().encode()
-    return orjson.dumps(
+    rows = found.page.rows
+    long = [index for index, row in enumerate(rows) if row.long is not None]
+    document = orjson.dumps(
         {
             "kind": "messages" if isinstance(read, MessagesPage) else "turns",
             "epoch": found.standing.epoch,
@@ -179,13 +182,15 @@ def _encoded(found: _Found, read: MessagesPage | TurnsPage) -> bytes:
             "task_id": found.standing.task_id,
             "revision": found.standing.revision,
             "admitted": found.admitted,
-            "rows": [orjson.Fragment(row) for row in found.page.rows],
+            "rows": [orjson.Fragment(row.json) for row in rows],
             "has_more": found.page.has_more,
             "has_older": found.page.has_older,
             "has_newer": found.page.has_newer,
             "end": None if found.page.end is None else {"time": found.page.end.time, "id": found.page.end.id},
+            "long": long,
         }
     )
+    return followed_by(document, (row.long for row in rows if row.long is not None))
 
 
 def _unchanged(found: _Found, read: MessagesPage | TurnsPage) -> UnchangedAnswer:

@@ -94,13 +94,13 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The rows of a page as JSON, in the order asked for, and what lies beyond its edges.
+    """The rows of a page, encoded, in the order asked for, and what lies beyond its edges.
 
     `has_older`, `has_newer`: further rows beyond that edge. At the edge where a page was entered by a position nothing
     is looked up, and `True` says that rows may be there. `end`: keyset position of the last row.
     """
 
-    rows: tuple[bytes, ...]
+    rows: tuple[EncodedRow, ...]
     has_more: bool
     has_older: bool
     has_newer: bool
@@ -243,7 +243,7 @@ def page_of(
 class _Kept:
     """The rows of one walk that are in the page, in its order, and whether it leads on."""
 
-    rows: list[tuple[Columns, bytes]]
+    rows: list[tuple[Columns, EncodedRow]]
     more: bool
 
 
@@ -251,7 +251,7 @@ def _kept(
     table: Table, session_id: str, found: Sequence[Columns], room: int, *, newer: bool, first_always: bool = True
 ) -> _Kept:
     walked = sorted((row for row in found if row["n"] is not None and row["newer"] is newer), key=_place)
-    kept: list[tuple[Columns, bytes]] = []
+    kept: list[tuple[Columns, EncodedRow]] = []
     for row in walked:
         if not row["kept"]:
             break
@@ -259,7 +259,7 @@ def _kept(
         room -= encoded.weight
         if room < 0 and (kept or not first_always):
             break
-        kept.append((row, encoded.json))
+        kept.append((row, encoded))
     return _Kept(kept, len(kept) < len(walked))
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from shared.broker.long_texts import LONG_CHARACTERS
 from shared.metadata import shown_metadata
 from shared.sanitizer import has_system_content
 from shared.times import format_microseconds
@@ -17,16 +18,24 @@ Columns = Mapping[str, Any]
 """One database row: a column's Python type is what the driver makes of it."""
 
 
+_SHORT_ESCAPES = b'"\\\b\f\n\r\t'
+_LONG_ESCAPES = bytes(set(range(0x20)) - set(_SHORT_ESCAPES))
+
+
 class EncodedRow(NamedTuple):
-    """A row's JSON. `weight`: most bytes that it takes in a page as clients see it."""
+    """A row's JSON. `weight`: most bytes that it takes in a page as clients see it. `long`: its content, where that is
+    too long to stand in the JSON.
+    """
 
     json: bytes
     weight: int
+    long: str | None = None
 
 
 def message_row(row: Columns, session_id: str) -> EncodedRow:
     """A row of `task_session_messages` as a `MessageRow`."""
     content: str = row["content"]
+    long = content if len(content) > LONG_CHARACTERS else None
     encoded = orjson.dumps(
         {
             "id": row["id"],
@@ -35,7 +44,7 @@ def message_row(row: Columns, session_id: str) -> EncodedRow:
             "turn_id": row["turn_id"],
             "author_type": row["author_type"],
             "author_id": row["author_id"],
-            "content": content,
+            "content": content if long is None else "",
             "requests_input": row["requests_input"],
             "type": row["type"],
             "metadata": shown_metadata(row["metadata"]),
@@ -45,7 +54,16 @@ def message_row(row: Columns, session_id: str) -> EncodedRow:
         }
     )
     # What is stripped of something is shown twice: as it is, and as it is without that.
-    return EncodedRow(encoded, len(encoded) * (2 if has_system_content(content) else 1))
+    weight = len(encoded) + (0 if long is None else _encoded_size(long))
+    return EncodedRow(encoded, weight * (2 if has_system_content(content) else 1), long)
+
+
+def _encoded_size(text: str) -> int:
+    """Bytes of a text as JSON, without making that."""
+    plain = text.encode()
+    short = len(plain) - len(plain.translate(None, _SHORT_ESCAPES))
+    long = len(plain) - len(plain.translate(None, _LONG_ESCAPES))
+    return len(plain) + short + 5 * long
 
 
 def turn_row(row: Columns, session_id: str) -> EncodedRow:

@@ -241,7 +241,8 @@ class MessagesAnswer(PageAnswer):
     """A page of messages at `revision`.
 
     Rows are in the order asked for. `has_more`: further rows in the direction of paging (of either, around a row:
-    `has_older`, `has_newer`). `end`: keyset position of the last row, for the next page.
+    `has_older`, `has_newer`). `end`: keyset position of the last row, for the next page. `long`: places of the rows
+    whose content stands behind the JSON (`shared.broker.long_texts`).
     """
 
     kind: Literal["messages"] = "messages"
@@ -250,6 +251,7 @@ class MessagesAnswer(PageAnswer):
     has_older: bool
     has_newer: bool
     end: Keyset | None
+    long: tuple[int, ...] = ()
 
 
 class TurnsAnswer(PageAnswer):

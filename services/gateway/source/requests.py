@@ -13,6 +13,7 @@ from services.gateway.source.outgoing import Outgoing
 from services.gateway.source.positions import KnownPositions
 from services.gateway.source.room import Room
 from shared.broker.connection import BROKER_ERRORS
+from shared.broker.long_texts import completed, split
 from shared.broker.replies import ReplyInbox, deadline_ms, read_answer
 from shared.contracts import streams
 from shared.contracts.base import DISCREET
@@ -192,7 +193,8 @@ class Source:
 
     async def _messages_page(self, page: MessagesPage, seconds: float) -> tuple[MessagesAnswer | UnchangedAnswer, int]:
         body = await self._body(page, seconds)
-        return read_answer(_MESSAGES, body), len(body)
+        document, texts = split(body)
+        return completed(read_answer(_MESSAGES, document), texts), len(body)
 
     async def _turns_page(self, page: TurnsPage, seconds: float) -> tuple[TurnsAnswer | UnchangedAnswer, int]:
         body = await self._body(page, seconds)

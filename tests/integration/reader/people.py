@@ -8,8 +8,9 @@ from pydantic import SecretStr, TypeAdapter
 
 from services.reader.answers import Reader
 from services.reader.pools import Sources, open_source
+from shared.broker.long_texts import completed, split
 from shared.contracts.identity import Identity
-from shared.contracts.reads import MAX_PAGE_BYTES, Answer, Read
+from shared.contracts.reads import MAX_PAGE_BYTES, Answer, MessagesAnswer, Read
 
 _ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
 
@@ -44,4 +45,6 @@ class Reading:
 
     async def answer(self, read: Read, rest: Callable[[float], Awaitable[None]] = asyncio.sleep) -> Answer:
         """The answer. Raises RequestFailed."""
-        return _ANSWER.validate_json(await self._reader.answer(read, rest))
+        document, texts = split(await self._reader.answer(read, rest))
+        answer = _ANSWER.validate_json(document)
+        return completed(answer, texts) if isinstance(answer, MessagesAnswer) else answer
