@@ -1,7 +1,11 @@
 """Takes system blocks out of message content. What is inside a block was written for the agent, never for a reader."""
 
+import re
+
 OPENING = "<kandev-system>"
 CLOSING = "</kandev-system>"
+
+_WHITESPACE = re.compile(r"\s+")
 
 TELLING_PREFIX = "<kandev-"
 """The least of an opening tag that is taken for one at the end of a text that may still grow."""
@@ -53,6 +57,5 @@ def _without_begun_tag(text: str) -> str:
 
 
 def _after_whitespace(content: str, position: int) -> int:
-    while position < len(content) and content[position].isspace():
-        position += 1
-    return position
+    found = _WHITESPACE.match(content, position)
+    return position if found is None else found.end()
