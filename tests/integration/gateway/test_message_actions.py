@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from services.gateway.websocket.message_actions import DEFAULT_HITS, MOST_HITS
 from tests.integration.identity.people import People
 from tests.support.socket_client import Json, SocketClient
 from tests.support.stack import Stack
@@ -300,3 +301,16 @@ async def test_what_is_anothers_answers_like_what_is_not_there(accounts_stack: S
     assert (await asked(own, "message.add", {"session_id": name, "task_id": name, "content": "y"}))[
         "author_id"
     ] == owner.id
+
+
+async def test_a_search_finds_at_most_so_many(shared_stack: Stack, session_id: str, client: SocketClient) -> None:
+    """Whatever limit is given: more than the most counts as the most."""
+    await shared_stack.pool.execute(
+        "INSERT INTO task_session_messages (id, task_session_id, task_id, author_type, content)"
+        " SELECT $1 || n, $1, 't', 'agent', 'needle' FROM generate_series(1, $2) n",
+        session_id,
+        MOST_HITS + 1,
+    )
+    for limit, found in ((0, DEFAULT_HITS), (MOST_HITS + 1, MOST_HITS), (10**9, MOST_HITS)):
+        payload = {"session_id": session_id, "query": "needle", "limit": limit}
+        assert (await asked(client, "message.search", payload))["total"] == found, limit
