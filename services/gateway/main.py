@@ -32,7 +32,7 @@ from services.gateway.http.keys import (
 )
 from services.gateway.http.socket import actions
 from services.gateway.identity.authentication import Disabled
-from services.gateway.identity.signing_in import enabled
+from services.gateway.identity.signing_in import SigningIn, enabled
 from services.gateway.plugins.bindings import Bindings
 from services.gateway.plugins.cache import Cache, cache_folder
 from services.gateway.plugins.cursors import Cursors
@@ -113,9 +113,9 @@ class Gateway:
         clients = [connect(settings.redis_url) for _ in range(2)]
         positions, inbox = KnownPositions(), ReplyInbox(clients[0])
         source = Source(Outgoing(broker, clients[0]), inbox, positions, settings.request_timeout)
-        hub = self._hub = Hub(source, positions, Memory(settings.resume_megabytes << 20))
+        hub = Hub(source, positions, Memory(settings.resume_megabytes << 20))
         checks = Checks(hub, source, positions, partitions)
-        receipts = self._receipts = ReceiptReader(clients[1], partitions)
+        receipts = ReceiptReader(clients[1], partitions)
         control, connections = Control(broker), Connections()
         control.listen(AccessChanged, checks.access_changed)
         control.listen(MembershipChanged, checks.membership_changed)
@@ -131,18 +131,16 @@ class Gateway:
         application[BINDINGS], application[CURSORS], application[PLUGIN_TOKENS] = bindings, Cursors(keyring), tokens
         application[USER_STATE], application[SOURCES] = UserState(database), Sources(settings.plugin_sources)
         application[CONNECTIONS], application[READINESS] = connections, self.readiness
-        application[LIMITS] = _limits(settings)
-        application[AUTHENTICATION], application[SETTINGS] = Disabled(), settings
+        application[LIMITS], application[SETTINGS] = _limits(settings), settings
         accounts = None if settings.auth == "disabled" else enabled(settings, database, connections, control)
-        if accounts is not None:
-            application[AUTHENTICATION], application[ACCOUNTS] = accounts.authentication, accounts
-            application.on_response_prepare.append(accounts.cookie.renew)
+        _authenticate(application, accounts)
         rpc = Server(settings, Host(source, tokens))
         runner = Runner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
         await runner.setup()
         try:
             await web.TCPSite(runner, settings.host, settings.port).start()
             logger.info("listening on http://%s:%d", settings.host, settings.port)
+            self._hub, self._receipts = hub, receipts
             # Calls that are let end still wait for their answers: what brings those stops behind them.
             async with asyncio.TaskGroup() as carrying, rpc, asyncio.TaskGroup() as group:
                 carrying.create_task(GroupGuard(broker, settings.redis_url, ()).run())
@@ -174,6 +172,14 @@ def _limits(settings: Settings) -> Limits:
         address=settings.connections_per_address,
         user=None if settings.auth == "disabled" else settings.connections_per_user,
     )
+
+
+def _authenticate(application: web.Application, accounts: SigningIn | None) -> None:
+    if accounts is None:
+        application[AUTHENTICATION] = Disabled()
+    else:
+        application[AUTHENTICATION], application[ACCOUNTS] = accounts.authentication, accounts
+        application.on_response_prepare.append(accounts.cookie.renew)
 
 
 async def _plugins(

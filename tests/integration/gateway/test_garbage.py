@@ -52,7 +52,7 @@ async def test_garbage_in_every_stream(
     monkeypatch.setattr(root, "handlers", [])
     configure_logging(Settings(), "test")
     await in_every_stream(stack.redis)
-    message = {"message_id": "m", "author_type": "user", "content": "x"}
+    message = {"id": "m", "author_type": "user", "content": "x"}
     await eventually(
         lambda: stack.call("POST", "/api/v1/task-sessions/s/messages", json=message), lambda found: found[0] < 300
     )

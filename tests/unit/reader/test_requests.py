@@ -35,8 +35,10 @@ class Source:
         while True:
             self.at_work += 1
             self.most_at_work = max(self.most_at_work, self.at_work)
-            await asyncio.sleep(0)
-            self.at_work -= 1
+            try:
+                await asyncio.sleep(0)
+            finally:
+                self.at_work -= 1
             if not self.behind or read == SHOWN:
                 return ANSWER
             await rest(0.001)
