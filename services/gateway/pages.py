@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
+from services.gateway.ids import named
 from services.gateway.scopes.rows import core_message
-from shared.contracts.base import Id
 from shared.contracts.errors import RequestFailed
 from shared.contracts.reads import MAX_PAGE_ROWS, After, Around, Before, MessagesAnswer, Sort
 
@@ -14,17 +12,12 @@ Json = dict[str, Any]  # Any: rows hold metadata, which is whatever JSON its wri
 CURSOR_LIMIT = 10
 """Rows of a page that names a cursor and no usable limit."""
 
-_ID: TypeAdapter[str] = TypeAdapter(Id)
-
 
 def session_named(text: str) -> str:
     """The id of a session. Raises RequestFailed `invalid_query` for none, and `not_found` for what cannot be one."""
     if not text.strip():
         raise RequestFailed("invalid_query", "task session id is required")
-    try:
-        return _ID.validate_python(text)
-    except ValidationError:
-        raise RequestFailed("not_found", "task session not found") from None
+    return named(text, "task session not found")
 
 
 def sort_named(word: str) -> Sort:

@@ -5,7 +5,7 @@ import logging
 from aiohttp import web
 from pydantic import Field
 
-from services.gateway.http.bodies import small_body
+from services.gateway.http.bodies import small_body, told
 from services.gateway.http.keys import ACCOUNTS, AUTHENTICATION, CALLER
 from services.gateway.http.routes import Answer, Route, plain_errors
 from services.gateway.identity.accounts import MOST_NAME_CHARACTERS
@@ -98,7 +98,7 @@ async def sign_in(request: web.Request) -> web.Response:
     login = await small_body(request, Login)
     opened = await signing_in.sign_in(login.username, login.password, signing_in.address(request))
     logger.info("user %s signed in", opened.user_id)
-    response = _json(Done())
+    response = told(Done())
     signing_in.cookie.give(request, response, opened.value)
     return response
 
@@ -111,7 +111,7 @@ async def sign_out(request: web.Request) -> web.Response:
     if caller is not None and session_id is not None:
         await signing_in.sessions.end(session_id)
         await signing_in.watch.ended(caller.identity.user, (caller.identity.credential,))
-    response = _json(Done())
+    response = told(Done())
     signing_in.cookie.take(request, response)
     return response
 
@@ -120,7 +120,7 @@ async def me(request: web.Request) -> web.Response:
     """Who is asking, if anybody is signed in."""
     authentication = request.app[AUTHENTICATION]
     caller = await authentication.caller(request)
-    return _json(Me(mode=authentication.mode, user=None if caller is None else _told(caller)))
+    return told(Me(mode=authentication.mode, user=None if caller is None else _told(caller)))
 
 
 async def change_password(request: web.Request) -> web.Response:
@@ -132,13 +132,13 @@ async def change_password(request: web.Request) -> web.Response:
     ended = await signing_in.change_password(caller, wanted.current_password, wanted.new_password, address)
     if ended:
         await signing_in.watch.ended(caller.identity.user, tuple(map(credential_of, ended)))
-    return _json(Done())
+    return told(Done())
 
 
 async def list_tokens(request: web.Request) -> web.Response:
     """One's own tokens, also those that have expired."""
     found = await accounts(request).tokens.of(request[CALLER].identity.user)
-    return _json(TokensTold(tokens=tuple(map(_token, found))))
+    return told(TokensTold(tokens=tuple(map(_token, found))))
 
 
 async def make_token(request: web.Request) -> web.Response:
@@ -146,7 +146,7 @@ async def make_token(request: web.Request) -> web.Response:
     signing_in = accounts(request)
     wanted = await small_body(request, NewToken)
     token, text = await signing_in.tokens.add(request[CALLER].identity.user, wanted.name, wanted.expires_in_days)
-    return _json(TokenMade(**_token(token).model_dump(), token=text), status=201)
+    return told(TokenMade(**_token(token).model_dump(), token=text), status=201)
 
 
 async def revoke_token(request: web.Request) -> web.Response:
@@ -155,7 +155,7 @@ async def revoke_token(request: web.Request) -> web.Response:
     token_id, user = request.match_info["token_id"], request[CALLER].identity.user
     await signing_in.tokens.revoke(token_id, user)
     await signing_in.watch.ended(user, (token_credential(token_id),))
-    return _json(Done())
+    return told(Done())
 
 
 def accounts(request: web.Request) -> SigningIn:
@@ -183,10 +183,6 @@ def _token(token: AccessToken) -> TokenTold:
         expires_at=None if token.expires_at is None else format_microseconds(token.expires_at),
         last_used_at=None if token.last_used_at is None else format_microseconds(token.last_used_at),
     )
-
-
-def _json(body: Contract, status: int = 200) -> web.Response:
-    return web.json_response(body.model_dump(mode="json"), status=status)
 
 
 _SETS = {"Set-Cookie": "The session's cookie."}

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable
 
-import orjson
 from aiohttp import web
-from pydantic import TypeAdapter, ValidationError
 
+from services.gateway.http.bodies import encoded
 from services.gateway.http.keys import IDENTITY, SOURCE
 from services.gateway.http.messages import MESSAGES
 from services.gateway.http.queries import text
 from services.gateway.http.routes import REVISION, Answer, Json, Parameter, Route, plain_errors, sparse
+from services.gateway.ids import named
 from services.gateway.pages import page_of_messages, session_named
-from shared.contracts.base import Contract, Id
+from shared.contracts.base import Contract
 from shared.contracts.errors import RequestFailed
 from shared.contracts.reads import (
     MessagesAnswer,
@@ -26,8 +26,6 @@ from shared.contracts.reads import (
 
 NEWEST_MESSAGES = 20
 """Messages that a task's page begins with: those a client shows before it asks for more."""
-
-_ID: TypeAdapter[str] = TypeAdapter(Id)
 
 
 async def list_workspaces(request: web.Request) -> web.Response:
@@ -54,7 +52,7 @@ async def show_task(request: web.Request) -> web.Response:
     The parts are read one after the other: `revision` is that of the messages, from which on a client follows them.
     """
     identity, source = request[IDENTITY], request.app[SOURCE]
-    task_id = _named(request.match_info["task_id"])
+    task_id = named(request.match_info["task_id"], "task not found")
     tasks = (await source.list(TaskList(identity=identity, task_id=task_id))).tasks
     if not tasks:
         raise RequestFailed("not_found", "task not found")
@@ -75,7 +73,7 @@ async def show_task(request: web.Request) -> web.Response:
         "active_session_id": shown.session_id if shown else None,
         "messages": page_of_messages(shown) if shown else None,
     }
-    return web.Response(body=orjson.dumps(body), content_type="application/json")
+    return encoded(body)
 
 
 async def _newest(request: web.Request, session_id: str, task_id: str) -> MessagesAnswer:
@@ -84,13 +82,6 @@ async def _newest(request: web.Request, session_id: str, task_id: str) -> Messag
     if answer.task_id != task_id:
         raise RequestFailed("not_found", "task session not found")
     return answer
-
-
-def _named(task_id: str) -> str:
-    try:
-        return _ID.validate_python(task_id)
-    except ValidationError:
-        raise RequestFailed("not_found", "task not found") from None
 
 
 def _shown(row: Contract) -> Json:

@@ -1,18 +1,19 @@
 """Members of workspaces: who reads and writes there, besides the owner."""
 
 from aiohttp import web
-from pydantic import TypeAdapter, ValidationError
 
+from services.gateway.http.bodies import told
 from services.gateway.http.keys import CALLER, CONTROL, DATABASE, IDENTITY, SOURCE
 from services.gateway.http.routes import Answer, Parameter, Route, plain_errors, typed_errors
 from services.gateway.identity.accounts import Accounts, no_such_user, user_named
-from shared.contracts.base import Contract, Id
+from services.gateway.ids import named
+from shared.contracts.base import Contract
 from shared.contracts.commands import RemoveMember, SetMember
 from shared.contracts.control import MembershipChanged
 from shared.contracts.errors import RequestFailed
 from shared.contracts.reads import ListAnswer, MemberList
 
-_ID: TypeAdapter[str] = TypeAdapter(Id)
+_NO_WORKSPACE = "there is no such workspace, or it is not yours to see"
 
 
 class MemberTold(Contract):
@@ -43,16 +44,17 @@ async def list_members(request: web.Request) -> web.Response:
     """Who is a member, told to everybody who may see the workspace."""
     answer = await _visible(request, _workspace(request))
     names = await Accounts(request.app[DATABASE]).names(tuple(row.user_id for row in answer.members))
-    told = MembersTold(
-        workspace_id=answer.workspaces[0].id,
-        owner_id=answer.workspaces[0].owner_id,
-        members=tuple(
-            MemberTold(user_id=row.user_id, role=row.role, username=username, display_name=display_name)
-            for row in answer.members
-            for username, display_name in (names.get(row.user_id, ("", "")),)
-        ),
+    return told(
+        MembersTold(
+            workspace_id=answer.workspaces[0].id,
+            owner_id=answer.workspaces[0].owner_id,
+            members=tuple(
+                MemberTold(user_id=row.user_id, role=row.role, username=username, display_name=display_name)
+                for row in answer.members
+                for username, display_name in (names.get(row.user_id, ("", "")),)
+            ),
+        )
     )
-    return web.json_response(told.model_dump(mode="json"))
 
 
 async def set_member(request: web.Request) -> web.Response:
@@ -71,8 +73,8 @@ async def set_member(request: web.Request) -> web.Response:
 
 async def remove_member(request: web.Request) -> web.Response:
     """Ends a membership; the user's open scopes there end at once. It may be of an account that is gone."""
-    workspace_id, named = _workspace(request), user_named(request.match_info["user"])
-    user_id = await Accounts(request.app[DATABASE]).found(named) or named
+    workspace_id, user = _workspace(request), user_named(request.match_info["user"])
+    user_id = await Accounts(request.app[DATABASE]).found(user) or user
     administrator = request[CALLER].administrator
     return await _carried_out(
         request, RemoveMember(workspace_id=workspace_id, user_id=user_id, administrator=administrator)
@@ -83,7 +85,7 @@ async def _visible(request: web.Request, workspace_id: str) -> ListAnswer:
     """The workspace with its members, if the caller may see it. Raises RequestFailed `not_found`."""
     answer = await request.app[SOURCE].list(MemberList(identity=request[IDENTITY], workspace_id=workspace_id))
     if not answer.workspaces:
-        raise _no_such_workspace()
+        raise RequestFailed("not_found", _NO_WORKSPACE)
     return answer
 
 
@@ -91,19 +93,11 @@ async def _carried_out(request: web.Request, command: SetMember | RemoveMember) 
     await request.app[SOURCE].command(request[IDENTITY], command)
     changed = MembershipChanged(workspace_id=command.workspace_id, users=(command.user_id,))
     await request.app[CONTROL].announce(changed)
-    done = Membership(workspace_id=command.workspace_id, user_id=command.user_id)
-    return web.json_response(done.model_dump(mode="json"))
+    return told(Membership(workspace_id=command.workspace_id, user_id=command.user_id))
 
 
 def _workspace(request: web.Request) -> str:
-    try:
-        return _ID.validate_python(request.match_info["workspace_id"])
-    except ValidationError:
-        raise _no_such_workspace() from None
-
-
-def _no_such_workspace() -> RequestFailed:
-    return RequestFailed("not_found", "there is no such workspace, or it is not yours to see")
+    return named(request.match_info["workspace_id"], _NO_WORKSPACE)
 
 
 _MEMBER = "/api/v1/workspaces/{workspace_id}/members/{user}"

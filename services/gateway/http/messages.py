@@ -5,9 +5,8 @@ import logging
 import orjson
 from aiohttp import web
 
-from services.gateway.http.errors import BadRequest
 from services.gateway.http.keys import IDENTITY, SOURCE
-from services.gateway.http.queries import text, word
+from services.gateway.http.queries import authors_named, text, word
 from services.gateway.http.routes import REVISION, Answer, Parameter, Route, plain_errors, sparse
 from services.gateway.pages import Json, page_of_messages, position_named, rows_wanted, session_named, sort_named
 from services.gateway.scopes.rows import core_message, core_turn
@@ -135,18 +134,7 @@ def _limit(request: web.Request, has_position: bool) -> int | None:
 
 
 def _authors(request: web.Request) -> tuple[AuthorType, ...]:
-    authors: list[AuthorType] = []
-    for author in request.query.getall("author_type", []):
-        match author.strip():
-            case "user":
-                authors.append("user")
-            case "agent":
-                authors.append("agent")
-            case _:
-                raise BadRequest("unsupported author_type")
-    if len(set(authors)) != len(authors):
-        raise BadRequest("duplicate author_type")
-    return tuple(authors)
+    return authors_named(map(str.strip, request.query.getall("author_type", [])))
 
 
 def _json(body: Json) -> web.Response:

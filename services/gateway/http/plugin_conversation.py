@@ -10,19 +10,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-import orjson
 from aiohttp import web
-from pydantic import TypeAdapter, ValidationError
 
+from services.gateway.http.bodies import encoded
 from services.gateway.http.errors import BadRequest
 from services.gateway.http.keys import BINDINGS, CALLER, CURSORS, IDENTITY, REGISTRY, SOURCE
-from services.gateway.http.queries import require_storable
+from services.gateway.http.queries import authors_named, require_storable
 from services.gateway.http.routes import Answer, Json, Parameter, Route, concise_errors
+from services.gateway.ids import named
 from services.gateway.plugins.bindings import BindingInvalid, GenerationSuperseded
 from services.gateway.plugins.cursors import CursorInvalid, Selection
 from services.gateway.plugins.registry import ActivePlugin
 from services.gateway.scopes.rows import plugin_message, plugin_turn
-from shared.contracts.base import Id
 from shared.contracts.errors import RequestFailed
 from shared.contracts.plugin_wire import BindingBody, MessagesBody, RevisionBody, TurnsBody
 from shared.contracts.reads import (
@@ -50,7 +49,6 @@ EVERY_TASK = "null"
 
 MAX_REVISION = (1 << 63) - 1
 
-_ID: TypeAdapter[str] = TypeAdapter(Id)
 _DIGITS = re.compile(r"[0-9]{1,19}")
 
 _NO_SESSION = "task session not found"
@@ -89,7 +87,7 @@ async def issue_binding(request: web.Request) -> web.Response:
     plugin = _readable(request)
     with _upstream():
         binding = request.app[BINDINGS].issue(request[CALLER], plugin)
-    return _json(
+    return encoded(
         {
             "bindingToken": binding.token,
             "generation": binding.generation,
@@ -113,7 +111,7 @@ async def list_messages(request: web.Request) -> web.Response:
     with _upstream():
         answer = await request.app[SOURCE].messages(page)
     wanted.require(answer)
-    return _json({"messages": [plugin_message(row) for row in answer.rows], **_place(request, wanted, answer)})
+    return encoded({"messages": [plugin_message(row) for row in answer.rows], **_place(request, wanted, answer)})
 
 
 async def list_turns(request: web.Request) -> web.Response:
@@ -130,7 +128,7 @@ async def list_turns(request: web.Request) -> web.Response:
     with _upstream():
         answer = await request.app[SOURCE].turns(page)
     wanted.require(answer)
-    return _json({"turns": [plugin_turn(row) for row in answer.rows], **_place(request, wanted, answer)})
+    return encoded({"turns": [plugin_turn(row) for row in answer.rows], **_place(request, wanted, answer)})
 
 
 async def read_revision(request: web.Request) -> web.Response:
@@ -141,7 +139,7 @@ async def read_revision(request: web.Request) -> web.Response:
         answer = await request.app[SOURCE].revision(request[IDENTITY], session_id)
     if session_id not in answer.revisions:
         raise RequestFailed("not_found", _NO_SESSION)
-    return _json({"epoch": answer.epoch, "revision": str(answer.revisions[session_id])})
+    return encoded({"epoch": answer.epoch, "revision": str(answer.revisions[session_id])})
 
 
 def _readable(request: web.Request) -> ActivePlugin:
@@ -256,16 +254,7 @@ def _sort(request: web.Request) -> Sort:
 
 
 def _authors(request: web.Request) -> tuple[AuthorType, ...]:
-    authors: list[AuthorType] = []
-    for author in request.query.getall("author_type", []):
-        match author:
-            case "user" | "agent":
-                authors.append(author)
-            case _:
-                raise BadRequest("unsupported author_type")
-    if len(set(authors)) != len(authors):
-        raise BadRequest("duplicate author_type")
-    return tuple(sorted(authors))
+    return tuple(sorted(authors_named(request.query.getall("author_type", []))))
 
 
 def _task(request: web.Request) -> str | None:
@@ -290,14 +279,7 @@ def _number(text: str | None, refusal: str) -> int | None:
 
 
 def _session_id(request: web.Request) -> str:
-    try:
-        return _ID.validate_python(request.match_info["session_id"])
-    except ValidationError:
-        raise RequestFailed("not_found", _NO_SESSION) from None
-
-
-def _json(body: Json) -> web.Response:
-    return web.Response(body=orjson.dumps(body), content_type="application/json")
+    return named(request.match_info["session_id"], _NO_SESSION)
 
 
 _BINDING = Parameter(BINDING_HEADER, "The `bindingToken` of a binding that has not expired.", "header", required=True)

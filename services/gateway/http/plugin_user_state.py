@@ -5,12 +5,13 @@ from typing import Annotated, Any, Final
 
 import orjson
 from aiohttp import web
-from pydantic import AfterValidator, StringConstraints, ValidationError
+from pydantic import AfterValidator, StringConstraints
 
+from services.gateway.http.bodies import bounded, encoded, object_in, read_as
 from services.gateway.http.errors import BadRequest
 from services.gateway.http.keys import CALLER, CONTROL, REGISTRY, USER_STATE
 from services.gateway.http.queries import require_storable
-from services.gateway.http.routes import Answer, Json, Parameter, Route, plain_errors
+from services.gateway.http.routes import Answer, Json, Parameter, Route, object_schema, plain_errors
 from services.gateway.plugins.numbers import altered_number
 from services.gateway.plugins.user_state import (
     MOST_BYTES,
@@ -24,7 +25,7 @@ from services.gateway.plugins.user_state import (
 )
 from shared.contracts.base import Contract
 from shared.contracts.control import UserStateChanged
-from shared.contracts.errors import RequestFailed, problem
+from shared.contracts.errors import RequestFailed
 from shared.metadata import within_depth
 from shared.times import format_microseconds, microseconds
 
@@ -69,14 +70,14 @@ async def get_entry(request: web.Request) -> web.Response:
     entry = await request.app[USER_STATE].get(place, key)
     if entry is None:
         raise RequestFailed("not_found", "nothing is kept under this key")
-    return _answer({"value": orjson.Fragment(entry.value), "updatedAt": format_microseconds(entry.updated_at)})
+    return encoded({"value": orjson.Fragment(entry.value), "updatedAt": format_microseconds(entry.updated_at)})
 
 
 async def list_entries(request: web.Request) -> web.Response:
     """Every value of a scope, by key."""
     place = _place(request)
     async with request.app[USER_STATE].listed(place) as entries:
-        return _answer({"entries": [_listed(entry) for entry in entries]})
+        return encoded({"entries": [_listed(entry) for entry in entries]})
 
 
 async def put_entry(request: web.Request) -> web.Response:
@@ -101,7 +102,7 @@ async def put_entry(request: web.Request) -> web.Response:
     except PluginGone:
         raise RequestFailed("not_found", _UNKNOWN) from None
     await _announce(request, place, key, updated, write.writerId)
-    return _answer({"updatedAt": format_microseconds(updated)})
+    return encoded({"updatedAt": format_microseconds(updated)})
 
 
 async def delete_entry(request: web.Request) -> web.Response:
@@ -113,7 +114,7 @@ async def delete_entry(request: web.Request) -> web.Response:
     deleted = await request.app[USER_STATE].delete(place, key)
     if deleted is not None:
         await _announce(request, place, key, deleted, writer, deleted=True)
-    return _answer({"deleted": True})
+    return encoded({"deleted": True})
 
 
 async def _announce(
@@ -163,27 +164,11 @@ def _named(text: str, what: str) -> str:
 
 
 async def _write(request: web.Request) -> UserStateWrite:
-    body = await _bounded(request)
-    try:
-        found = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        raise BadRequest(altered_number(body) or "the body is not JSON") from None
+    body = await bounded(request, MAX_BODY_BYTES)
+    # First: the JSON reader does not take the largest of these numbers at all.
     if altered := altered_number(body):
         raise BadRequest(altered)
-    try:
-        return UserStateWrite.model_validate(found, strict=True)
-    except ValidationError as error:
-        raise BadRequest(problem(error, "body")) from None
-
-
-async def _bounded(request: web.Request) -> bytes:
-    """The body, read no further than its limit."""
-    body = bytearray()
-    async for part in request.content.iter_any():
-        body += part
-        if len(body) > MAX_BODY_BYTES:
-            raise RequestFailed("too_large", f"the body is larger than {MAX_BODY_BYTES} bytes")
-    return bytes(body)
+    return read_as(UserStateWrite, object_in(body))
 
 
 def _listed(entry: Entry) -> dict[str, object]:
@@ -194,10 +179,6 @@ def _listed(entry: Entry) -> dict[str, object]:
     }
 
 
-def _answer(body: dict[str, object]) -> web.Response:
-    return web.Response(body=orjson.dumps(body), content_type="application/json")
-
-
 _NAMED: Json = {"type": "string", "pattern": NAME}
 _PATH = (
     Parameter("scope", "What the values belong to.", "path", {"type": "string", "enum": list(SCOPES)}, required=True),
@@ -205,10 +186,6 @@ _PATH = (
 )
 _KEY_PATH = (*_PATH, Parameter("key", "Name of one value.", "path", _NAMED, required=True))
 _UPDATED: Json = {"type": "string", "format": "date-time"}
-
-
-def _object(**properties: Json) -> Json:
-    return {"type": "object", "required": list(properties), "properties": properties}
 
 
 _SCOPE = "/api/plugins/{plugin_id}/user-state/{scope}/{scope_id}"
@@ -226,7 +203,9 @@ ROUTES = (
             Answer(
                 200,
                 "Values by key.",
-                _object(entries={"type": "array", "items": _object(key=_NAMED, value={}, updatedAt=_UPDATED)}),
+                object_schema(
+                    entries={"type": "array", "items": object_schema(key=_NAMED, value={}, updatedAt=_UPDATED)}
+                ),
             ),
             *plain_errors(404),
         ),
@@ -239,7 +218,7 @@ ROUTES = (
         get_entry,
         "One of the caller's values",
         _TAG,
-        (Answer(200, "The value as JSON.", _object(value={}, updatedAt=_UPDATED)), *plain_errors(404)),
+        (Answer(200, "The value as JSON.", object_schema(value={}, updatedAt=_UPDATED)), *plain_errors(404)),
         parameters=_KEY_PATH,
         orders_checks=True,
     ),
@@ -249,7 +228,7 @@ ROUTES = (
         put_entry,
         "Keep a value for the caller",
         _TAG,
-        (Answer(200, "Kept.", _object(updatedAt=_UPDATED)), *plain_errors(404, 409)),
+        (Answer(200, "Kept.", object_schema(updatedAt=_UPDATED)), *plain_errors(404, 409)),
         parameters=_KEY_PATH,
         orders_checks=True,
         body=UserStateWrite,
@@ -260,7 +239,7 @@ ROUTES = (
         delete_entry,
         "Forget one of the caller's values",
         _TAG,
-        (Answer(200, "It is not there any more.", _object(deleted={"type": "boolean"})), *plain_errors(404)),
+        (Answer(200, "It is not there any more.", object_schema(deleted={"type": "boolean"})), *plain_errors(404)),
         parameters=(*_KEY_PATH, Parameter("writerId", "Comes back in the notification.")),
         orders_checks=True,
     ),

@@ -1,15 +1,14 @@
 """Plugins: what is installed, for everybody; installing, switching, configuring and removing, for administrators."""
 
-from typing import Any, TypeVar
+from typing import Any
 
 import aiohttp
-import orjson
 from aiohttp import BodyPartReader, web
-from pydantic import ValidationError
 
+from services.gateway.http.bodies import encoded, object_in, read_as
 from services.gateway.http.errors import BadRequest
 from services.gateway.http.keys import PLUGIN_TOKENS, PLUGINS, REGISTRY, SOURCES
-from services.gateway.http.routes import Answer, Json, Route, plain_errors
+from services.gateway.http.routes import Answer, Json, Route, object_schema, plain_errors
 from services.gateway.plugins.incoming import MAX_PACKAGE_BYTES, Incoming, check_size, incoming
 from services.gateway.plugins.lifecycle import UNKNOWN
 from services.gateway.plugins.manifest import Manifest
@@ -17,7 +16,7 @@ from services.gateway.plugins.numbers import altered_number
 from services.gateway.plugins.states import Status
 from services.gateway.plugins.store import Record
 from shared.contracts.base import Contract
-from shared.contracts.errors import RequestFailed, problem
+from shared.contracts.errors import RequestFailed
 from shared.times import format_microseconds
 
 FIELD = "package"
@@ -26,9 +25,6 @@ FIELD = "package"
 _PART_BYTES = 256 << 10
 _AROUND_BYTES = 64 << 10
 """What a multipart body may hold besides the archive."""
-
-
-_Body = TypeVar("_Body", bound=Contract)
 
 
 class PluginRecord(Manifest):
@@ -60,7 +56,7 @@ class NewConfig(Contract):
 
 async def list_plugins(request: web.Request) -> web.Response:
     """Every installed plugin, by id."""
-    return _json({"plugins": [_shown(record) for record in request.app[REGISTRY].all_installed()]})
+    return encoded({"plugins": [_shown(record) for record in request.app[REGISTRY].all_installed()]})
 
 
 async def get_plugin(request: web.Request) -> web.Response:
@@ -68,7 +64,7 @@ async def get_plugin(request: web.Request) -> web.Response:
     record = request.app[REGISTRY].installed(request.match_info["plugin_id"])
     if record is None:
         raise RequestFailed("not_found", UNKNOWN)
-    return _json(_shown(record))
+    return encoded(_shown(record))
 
 
 async def install(request: web.Request) -> web.Response:
@@ -77,7 +73,7 @@ async def install(request: web.Request) -> web.Response:
         if request.content_type == "multipart/form-data":
             await _upload(request, package)
         elif request.content_type == "application/json":
-            wanted = await _body(request, InstallByUrl)
+            wanted = read_as(InstallByUrl, object_in(await request.read()))
             await request.app[SOURCES].fetch(wanted.url, package.write)
         else:
             raise web.HTTPUnsupportedMediaType
@@ -90,44 +86,45 @@ async def install(request: web.Request) -> web.Response:
         notes = (f"this host runs no plugin processes; not in effect: {', '.join(unused)}", *notes)
     if notes:
         body["warning"] = "; ".join(notes)
-    return _json(body, status=201)
+    return encoded(body, status=201)
 
 
 async def enable(request: web.Request) -> web.Response:
     """Makes a plugin active."""
     await request.app[PLUGINS].enable(request.match_info["plugin_id"])
-    return _json({"enabled": True})
+    return encoded({"enabled": True})
 
 
 async def disable(request: web.Request) -> web.Response:
     """Takes a plugin out of use."""
     await request.app[PLUGINS].disable(request.match_info["plugin_id"])
-    return _json({"disabled": True})
+    return encoded({"disabled": True})
 
 
 async def remove(request: web.Request) -> web.Response:
     """Removes a plugin with everything of it."""
     await request.app[PLUGINS].remove(request.match_info["plugin_id"])
-    return _json({"deleted": True})
+    return encoded({"deleted": True})
 
 
 async def replace_token(request: web.Request) -> web.Response:
     """Gives a plugin's own process another token."""
-    return _json({"token": await request.app[PLUGIN_TOKENS].replace(request.match_info["plugin_id"])})
+    return encoded({"token": await request.app[PLUGIN_TOKENS].replace(request.match_info["plugin_id"])})
 
 
 async def get_config(request: web.Request) -> web.Response:
     """The plugin's settings, secrets masked."""
-    return _json({"config": await request.app[PLUGINS].config(request.match_info["plugin_id"])})
+    return encoded({"config": await request.app[PLUGINS].config(request.match_info["plugin_id"])})
 
 
 async def set_config(request: web.Request) -> web.Response:
     """Replaces the plugin's settings."""
-    wanted = await _body(request, NewConfig)
-    if altered := altered_number(await request.read()):
+    body = await request.read()
+    wanted = read_as(NewConfig, object_in(body))
+    if altered := altered_number(body):
         raise BadRequest(altered)
     await request.app[PLUGINS].configure(request.match_info["plugin_id"], wanted.config)
-    return _json({"updated": True})
+    return encoded({"updated": True})
 
 
 async def _upload(request: web.Request, package: Incoming) -> None:
@@ -141,15 +138,6 @@ async def _upload(request: web.Request, package: Incoming) -> None:
     except (ValueError, aiohttp.ClientError, web.RequestPayloadError, ConnectionError):
         raise BadRequest("the upload is not a whole multipart body") from None
     raise BadRequest(f"the body has no field {FIELD!r} with the package")
-
-
-async def _body(request: web.Request, model: type[_Body]) -> _Body:
-    try:
-        return model.model_validate(orjson.loads(await request.read()), strict=True)
-    except orjson.JSONDecodeError:
-        raise BadRequest("the body is not JSON") from None
-    except ValidationError as error:
-        raise BadRequest(problem(error, "body")) from None
 
 
 def _shown(record: Record) -> Json:
@@ -178,14 +166,6 @@ def _unused(manifest: Manifest) -> list[str]:
     return [name for name, value in declared.items() if value]
 
 
-def _json(body: Json, status: int = 200) -> web.Response:
-    return web.Response(body=orjson.dumps(body), status=status, content_type="application/json")
-
-
-def _object(**properties: Json) -> Json:
-    return {"type": "object", "required": list(properties), "properties": properties}
-
-
 _PLUGIN = "/api/plugins/{plugin_id}"
 _TAG = "plugins"
 _INSTALLED: Json = {
@@ -208,7 +188,7 @@ _UPLOAD: Json = {
 
 
 def _done(word: str) -> Json:
-    return _object(**{word: {"const": True}})
+    return object_schema(**{word: {"const": True}})
 
 
 ROUTES = (
@@ -222,7 +202,7 @@ ROUTES = (
             Answer(
                 200,
                 "Plugins by id, as this gateway knows them.",
-                _object(plugins={"type": "array", "items": PluginRecord.model_json_schema()}),
+                object_schema(plugins={"type": "array", "items": PluginRecord.model_json_schema()}),
             ),
         ),
     ),
@@ -280,7 +260,9 @@ ROUTES = (
         "Give a plugin's own process another token for Host RPC",
         _TAG,
         (
-            Answer(200, "The token, shown this once. The earlier one has ended.", _object(token={"type": "string"})),
+            Answer(
+                200, "The token, shown this once. The earlier one has ended.", object_schema(token={"type": "string"})
+            ),
             *plain_errors(404),
         ),
         "administrator",

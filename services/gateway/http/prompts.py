@@ -3,20 +3,20 @@
 from typing import Annotated
 
 from aiohttp import web
-from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter, ValidationError, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from services.gateway.http.bodies import object_of, read_as
+from services.gateway.http.bodies import object_of, read_as, told
 from services.gateway.http.keys import DATABASE, IDENTITY
 from services.gateway.http.routes import Answer, Route, typed_errors
+from services.gateway.ids import named
 from services.gateway.prompts import Prompt, Prompts
-from shared.contracts.base import NO_CONTROLS, NO_NUL, Contract, Id, Timestamp
-from shared.contracts.errors import RequestFailed
+from shared.contracts.base import NO_CONTROLS, NO_NUL, Contract, Timestamp
 from shared.times import format_microseconds
 
 MAX_CHARACTERS = 100_000
 """Longest text of a prompt: a long document, and two hundred of them still one answer."""
 
-_ID: TypeAdapter[str] = TypeAdapter(Id)
+_MISSING = "prompt not found"
 
 
 def _is_trimmed(name: str) -> str:
@@ -79,38 +79,31 @@ class PromptRemoved(Contract):
 async def list_prompts(request: web.Request) -> web.Response:
     """The caller's prompts."""
     prompts = await _prompts(request).all(request[IDENTITY].user)
-    return _told(PromptsTold(prompts=tuple(map(_shown, prompts)), total=len(prompts)))
+    return told(PromptsTold(prompts=tuple(map(_shown, prompts)), total=len(prompts)))
 
 
 async def add_prompt(request: web.Request) -> web.Response:
     """Keeps a prompt under a name that no other prompt of the caller has."""
     given = read_as(NewPrompt, await object_of(request))
-    return _told(_shown(await _prompts(request).add(request[IDENTITY].user, given.name, given.content)), status=201)
+    return told(_shown(await _prompts(request).add(request[IDENTITY].user, given.name, given.content)), status=201)
 
 
 async def change_prompt(request: web.Request) -> web.Response:
     """Replaces a prompt's name, text, or both."""
     given = read_as(PromptChange, await object_of(request))
-    prompt_id = _named(request.match_info["prompt_id"])
-    return _told(_shown(await _prompts(request).change(request[IDENTITY].user, prompt_id, given.name, given.content)))
+    prompt_id = named(request.match_info["prompt_id"], _MISSING)
+    return told(_shown(await _prompts(request).change(request[IDENTITY].user, prompt_id, given.name, given.content)))
 
 
 async def remove_prompt(request: web.Request) -> web.Response:
     """Forgets a prompt."""
-    prompt_id = _named(request.match_info["prompt_id"])
+    prompt_id = named(request.match_info["prompt_id"], _MISSING)
     await _prompts(request).remove(request[IDENTITY].user, prompt_id)
-    return _told(PromptRemoved(id=prompt_id))
+    return told(PromptRemoved(id=prompt_id))
 
 
 def _prompts(request: web.Request) -> Prompts:
     return Prompts(request.app[DATABASE])
-
-
-def _named(prompt_id: str) -> str:
-    try:
-        return _ID.validate_python(prompt_id)
-    except ValidationError:
-        raise RequestFailed("not_found", "prompt not found") from None
 
 
 def _shown(prompt: Prompt) -> PromptTold:
@@ -121,10 +114,6 @@ def _shown(prompt: Prompt) -> PromptTold:
         created_at=format_microseconds(prompt.created_at),
         updated_at=format_microseconds(prompt.updated_at),
     )
-
-
-def _told(body: Contract, status: int = 200) -> web.Response:
-    return web.json_response(body.model_dump(mode="json"), status=status)
 
 
 _PATH = "/api/v1/prompts"

@@ -83,6 +83,11 @@ class Route:
     orders_checks: bool = False
 
 
+def object_schema(**properties: Json) -> Json:
+    """The schema of an object that has all of these."""
+    return {"type": "object", "required": list(properties), "properties": properties}
+
+
 def plain_errors(*statuses: int) -> tuple[Answer, ...]:
     """Answers in the form of the first-party reads: `{"error": "<sentence>"}`."""
     return tuple(_error(status, PlainError) for status in statuses)

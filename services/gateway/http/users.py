@@ -5,7 +5,7 @@ import logging
 from aiohttp import web
 from pydantic import Field
 
-from services.gateway.http.bodies import small_body
+from services.gateway.http.bodies import small_body, told
 from services.gateway.http.identity import accounts
 from services.gateway.http.routes import Answer, Route, plain_errors
 from services.gateway.identity.accounts import MOST_NAME_CHARACTERS, Account, Changes, user_named
@@ -55,7 +55,7 @@ class AccountsTold(Contract):
 async def list_users(request: web.Request) -> web.Response:
     """Every account."""
     found = await accounts(request).accounts.all()
-    return web.json_response(AccountsTold(users=tuple(map(_told, found))).model_dump(mode="json"))
+    return told(AccountsTold(users=tuple(map(_shown, found))))
 
 
 async def add_user(request: web.Request) -> web.Response:
@@ -67,7 +67,7 @@ async def add_user(request: web.Request) -> web.Response:
         wanted.username, hashed, display_name=wanted.display_name, administrator=wanted.administrator
     )
     logger.info("user %s was added", account.id)
-    return web.json_response(_told(account).model_dump(mode="json"), status=201)
+    return told(_shown(account), status=201)
 
 
 async def change_user(request: web.Request) -> web.Response:
@@ -93,10 +93,10 @@ async def change_user(request: web.Request) -> web.Response:
         if ended:
             await signing_in.watch.ended(account.id, tuple(map(credential_of, ended)))
     logger.info("user %s was changed", account.id)
-    return web.json_response(_told(account).model_dump(mode="json"))
+    return told(_shown(account))
 
 
-def _told(account: Account) -> AccountTold:
+def _shown(account: Account) -> AccountTold:
     return AccountTold(
         id=account.id,
         username=account.username,

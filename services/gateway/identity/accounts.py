@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
-from pydantic import TypeAdapter, ValidationError
 
 from services.gateway.identity.caller import Caller
 from services.gateway.identity.texts import composed, username_key
-from shared.contracts.base import Id
+from services.gateway.ids import named
 from shared.contracts.errors import RequestFailed
 from shared.contracts.identity import Identity
 
@@ -19,7 +18,7 @@ MOST_NAME_CHARACTERS = 100
 ADMINISTRATED = "SELECT EXISTS (SELECT FROM gateway.users WHERE is_admin AND disabled_at IS NULL)"
 """Whether anybody may administer."""
 
-_ID: TypeAdapter[str] = TypeAdapter(Id)
+_NO_USER = "there is no such user"
 
 _COLUMNS = "id, username, display_name, is_admin, disabled_at, created_at"
 
@@ -213,15 +212,12 @@ def usable_display_name(text: str) -> str:
 
 def user_named(user_id: str) -> str:
     """The id, if it can be one. Raises RequestFailed `not_found`."""
-    try:
-        return _ID.validate_python(user_id)
-    except ValidationError:
-        raise no_such_user() from None
+    return named(user_id, _NO_USER)
 
 
 def no_such_user() -> RequestFailed:
     """What is answered where an account is not there."""
-    return RequestFailed("not_found", "there is no such user")
+    return RequestFailed("not_found", _NO_USER)
 
 
 # Any: a row of asyncpg, which has no types.

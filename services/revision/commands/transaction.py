@@ -14,6 +14,7 @@ from typing import TypeVar
 import asyncpg
 
 from shared.contracts.errors import RequestFailed
+from shared.database import AWAY
 
 logger = logging.getLogger(__name__)
 
@@ -32,15 +33,7 @@ _CONTENTION = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncp
 
 # The server or the way to it is gone for a moment. Whether a commit got through is unknown, and does not matter: the
 # next attempt finds what it did.
-_ABSENCE = (
-    OSError,
-    TimeoutError,
-    asyncpg.InternalClientError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.ReadOnlySQLTransactionError,
-    asyncpg.TooManyConnectionsError,
-)
+_ABSENCE = (OSError, *AWAY)
 
 
 class DeadlinePassed(Exception):
