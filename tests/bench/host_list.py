@@ -1,5 +1,5 @@
-"""Host RPC: one task's last day out of a very large table, beside the same rows on a bare connection: by the same query,
-and page by page.
+"""Host RPC: one task's last day out of a very large table, beside the same rows on a bare connection: as one query, and
+page by page.
 """
 
 import random
