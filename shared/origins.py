@@ -50,6 +50,15 @@ def is_loopback(name: str) -> bool:
         return False
 
 
+def is_address(host: str | None) -> bool:
+    """Whether a `Host` names an address, and not a name that somebody could have made to resolve to it."""
+    try:
+        ipaddress.ip_address(_host_name(host) or "")
+    except ValueError:
+        return False
+    return True
+
+
 def _host_name(host: str | None) -> str | None:
     return _name_of(f"http://{host}") if host else None
 

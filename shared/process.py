@@ -9,7 +9,9 @@ import signal
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
+from prometheus_client import CollectorRegistry
 
+from shared.metrics.serving import answering
 from shared.origins import host_names, host_refusal
 from shared.serving import Runner
 from shared.settings import Settings
@@ -31,9 +33,9 @@ def report(readiness: Readiness) -> tuple[int, dict[str, object]]:
     return (200 if degraded else 503), {"status": "degraded" if degraded else "starting", "reasons": reasons}
 
 
-async def serve_health(settings: Settings, readiness: Readiness) -> web.AppRunner:
-    """Opens `/health` (the process is alive) and `/ready` (it can serve; only for hosts that the gateway serves, too)
-    on the metrics port. The caller cleans the runner up.
+async def serve_health(settings: Settings, readiness: Readiness, registry: CollectorRegistry) -> web.AppRunner:
+    """Opens `/health` (the process is alive), `/ready` (it can serve; only for hosts that the gateway serves, too) and
+    `/metrics` on the metrics port. The caller cleans the runner up.
     """
 
     async def health(_: web.Request) -> web.Response:
@@ -41,15 +43,19 @@ async def serve_health(settings: Settings, readiness: Readiness) -> web.AppRunne
 
     allowed = host_names(settings.allowed_hosts)
 
+    def refusal(request: web.Request) -> str | None:
+        # Any web page can have the browser ask a loopback port under a name of its own, and read the answer.
+        return host_refusal(request.headers.get("Host"), allowed)
+
     async def ready(request: web.Request) -> web.Response:
-        # Any web page can have the browser ask a loopback port under a name of its own, and read the reasons.
-        if (reason := host_refusal(request.headers.get("Host"), allowed)) is not None:
+        if (reason := refusal(request)) is not None:
             return web.json_response({"error": reason}, status=403)
         status, body = report(readiness)
         return web.json_response(body, status=status)
 
     application = web.Application()
-    application.add_routes([web.get("/health", health), web.get("/ready", ready)])
+    metrics = answering(registry, refusal)
+    application.add_routes([web.get("/health", health), web.get("/ready", ready), web.get("/metrics", metrics)])
     runner = Runner(application, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, settings.metrics_host, settings.metrics_port).start()

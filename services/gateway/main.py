@@ -33,6 +33,7 @@ from services.gateway.http.keys import (
 from services.gateway.http.socket import actions
 from services.gateway.identity.authentication import Disabled
 from services.gateway.identity.signing_in import SigningIn, enabled
+from services.gateway.metrics import METRICS
 from services.gateway.plugins.bindings import Bindings
 from services.gateway.plugins.cache import Cache, cache_folder
 from services.gateway.plugins.cursors import Cursors
@@ -95,7 +96,7 @@ class Gateway:
 
     async def serve(self) -> None:
         """Serves until it is cancelled."""
-        health = await serve_health(self._settings, self.readiness)
+        health = await serve_health(self._settings, self.readiness, METRICS.registry)
         try:
             partitions = await read_partitions(self._settings.database_url)
             database = await open_pool(self._settings.database_url, self._settings.database_pool, "gateway")

@@ -5,6 +5,7 @@ import logging
 
 from services.reader.answers import Reader
 from services.reader.availability import Availability
+from services.reader.metrics import METRICS
 from services.reader.requests import GROUP, ReadRequests, consumer_name
 from shared.broker.connection import BROKER_ERRORS, connect
 from shared.broker.guarded import GroupGuard, open_broker
@@ -29,7 +30,7 @@ async def serve(settings: Settings) -> None:
             waits["redis"] = "Redis does not answer yet"
         return waits
 
-    health = await serve_health(settings, readiness)
+    health = await serve_health(settings, readiness, METRICS.registry)
     consumer = consumer_name()
     client = connect(settings.redis_url)
     try:

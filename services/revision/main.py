@@ -11,6 +11,7 @@ import asyncpg
 
 from services.revision.commands.boundary import WriteBoundary
 from services.revision.commands.requests import CommandRequests
+from services.revision.metrics import METRICS
 from services.revision.schema.migrate import SchemaStatus, status
 from services.revision.tracker.tracker import Tracker
 from shared.broker.connection import connect
@@ -53,7 +54,7 @@ async def serve(settings: Settings) -> None:
     taken.
     """
     readiness = Readiness()
-    health = await serve_health(settings, readiness.reasons)
+    health = await serve_health(settings, readiness.reasons, METRICS.registry)
     try:
         pool = await _open_pool(settings, readiness)
         try:

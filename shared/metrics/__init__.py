@@ -1,0 +1,1 @@
+"""How a service counts what it does, and shows it to Prometheus."""
