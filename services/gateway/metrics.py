@@ -71,7 +71,8 @@ RESETS = METRICS.counter(
 )
 PAGES = METRICS.counter(
     "kandev_gateway_pages_total",
-    "Pages of messages and turns that were asked for, of a session that is followed here (openings and repairs) or not.",
+    "Pages of messages and turns that were asked for: of a session that is followed here (openings and repairs), or of "
+    "another.",
     followed=("yes", "no"),
 )
 CHECKS = METRICS.counter(

@@ -110,6 +110,16 @@ class Lane:
         """Whether reads are waiting."""
         return bool(self._queues or self._returning)
 
+    @property
+    def waiting(self) -> int:
+        """Cost of the reads that wait for their first turn."""
+        return sum(self._waiting.values())
+
+    @property
+    def working(self) -> int:
+        """Cost of the reads at work."""
+        return self._working
+
     def offer(self, request: ReadRequest) -> None:
         """Takes a read on, to wait for its turn. Raises RequestFailed `unavailable` for one that could not be answered
         in time.

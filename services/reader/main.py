@@ -2,14 +2,18 @@
 
 import asyncio
 import logging
+from collections.abc import Iterable
 
 from services.reader.answers import Reader
 from services.reader.availability import Availability
-from services.reader.metrics import METRICS
+from services.reader.metrics import BACKLOG, METRICS, POOL, REPLICA
 from services.reader.requests import GROUP, ReadRequests, consumer_name
 from shared.broker.connection import BROKER_ERRORS, connect
+from shared.broker.depth import Depth
 from shared.broker.guarded import GroupGuard, open_broker
 from shared.broker.replies import ReplyWriter
+from shared.metrics.declaring import Read
+from shared.metrics.pools import pool_reads
 from shared.process import serve_health
 from shared.settings import Settings
 
@@ -37,10 +41,23 @@ async def serve(settings: Settings) -> None:
         sources = await availability.open()
         try:
             requests = ReadRequests(broker, Reader(sources), ReplyWriter(client), consumer)
+            depth = Depth(client, GROUP.stream)
+
+            def reads() -> Iterable[Read]:
+                if depth.entries is not None:
+                    yield BACKLOG.of(depth.entries)
+                yield REPLICA.of(sources.replica is not None)
+                yield from requests.reads()
+                yield from pool_reads(POOL, "primary", sources.primary)
+                if sources.replica is not None:
+                    yield from pool_reads(POOL, "replica", sources.replica)
+
             try:
-                async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(guard.run())
-                    tasks.create_task(availability.watch(sources))
+                with METRICS.reads(reads):
+                    async with asyncio.TaskGroup() as tasks:
+                        tasks.create_task(depth.run())
+                        tasks.create_task(guard.run())
+                        tasks.create_task(availability.watch(sources))
             finally:
                 await requests.close()
         finally:

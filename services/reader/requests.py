@@ -10,7 +10,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -21,12 +21,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from services.reader.admission import Admitted, Lane
 from services.reader.answers import Reader
+from services.reader.metrics import COST, READ_SECONDS, READS
 from shared.broker.connection import BLOCK_MS, BROKER_ERRORS
 from shared.broker.guarded import Group, Subscription, readable
 from shared.broker.replies import ReplyWriter, is_past
 from shared.contracts import streams
 from shared.contracts.errors import RequestFailed, kinds
 from shared.contracts.reads import HostMessages, MessagesPage, ReadRequest, TurnsPage
+from shared.metrics.declaring import Read
 
 logger = logging.getLogger(__name__)
 
@@ -91,10 +93,18 @@ class ReadRequests:
             except ValidationError as error:
                 logger.warning("an entry of %s is no read: %s", GROUP.stream, kinds(error))
                 continue
-            if not is_past(request.deadline):
+            if is_past(request.deadline):
+                READS.labels(request.read.kind, "expired").inc()
+            else:
                 await self._take_on(request)
         if self._pages.busy or self._others.busy:
             await asyncio.sleep(YIELD_SECONDS)
+
+    def reads(self) -> Iterable[Read]:
+        """What is in hand, as figures."""
+        for name, lane in (("pages", self._pages), ("others", self._others)):
+            yield COST.of(lane.waiting, name, "waiting")
+            yield COST.of(lane.working, name, "working")
 
     async def close(self) -> None:
         """Drops what is in hand: those who asked will ask another reader."""
@@ -111,6 +121,7 @@ class ReadRequests:
         try:
             lane.offer(request)
         except RequestFailed as refused:
+            READS.labels(request.read.kind, "refused").inc()
             await self._refuse(request, refused)
         else:
             self._in_hand.add(_name(request))
@@ -141,11 +152,14 @@ class ReadRequests:
         """Answers one request before its deadline, or not at all."""
         request = admitted.request
         if is_past(request.deadline):
+            READS.labels(request.read.kind, "expired").inc()
             return
         try:
             async with asyncio.timeout(request.deadline / 1000 - time.time()):
-                await self._answer(request, partial(self._rest, lane, admitted))
+                with READ_SECONDS.labels(request.read.kind).time():
+                    await self._answer(request, partial(self._rest, lane, admitted))
         except TimeoutError:
+            READS.labels(request.read.kind, "expired").inc()
             logger.info("%s was not answered before its deadline", request.read.kind)
 
     async def _rest(self, lane: Lane, admitted: Admitted, seconds: float) -> None:
@@ -162,8 +176,10 @@ class ReadRequests:
         try:
             answer = await self._reader.answer(request.read, rest)
         except RequestFailed as refused:
+            READS.labels(request.read.kind, refused.failure.code).inc()
             await self._refuse(request, refused)
             return
+        READS.labels(request.read.kind, "answered").inc()
         try:
             await self._replies.answer(request.reply_to, request.request_id, answer)
         except BROKER_ERRORS as error:

@@ -5,18 +5,24 @@ It does not migrate: `kandev-conversation migrate` does, and `up`. Until the sch
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import asyncpg
 
 from services.revision.commands.boundary import WriteBoundary
 from services.revision.commands.requests import CommandRequests
-from services.revision.metrics import METRICS
+from services.revision.metrics import BACKLOG, METRICS, POOL, STATE, TERM
 from services.revision.schema.migrate import SchemaStatus, status
+from services.revision.slots import Slots
 from services.revision.tracker.tracker import Tracker
 from shared.broker.connection import connect
+from shared.broker.depth import Depth
 from shared.broker.receipts import ReceiptWriter
+from shared.contracts.streams import COMMANDS
 from shared.database import LOST, open_pool
+from shared.metrics.declaring import Read
+from shared.metrics.pools import pool_reads
 from shared.process import serve_health
 from shared.settings import Settings
 
@@ -68,13 +74,26 @@ async def serve(settings: Settings) -> None:
 async def _run(settings: Settings, readiness: Readiness, pool: asyncpg.Pool, partitions: int) -> None:
     boundary = WriteBoundary(pool)
     receipts = connect(settings.redis_url)
-    readiness.tracker = Tracker(settings.database_url, ReceiptWriter(receipts, partitions))
+    readiness.tracker = tracker = Tracker(settings.database_url, ReceiptWriter(receipts, partitions))
     readiness.requests = CommandRequests(settings.redis_url, boundary)
+    slots, depth = Slots(pool), Depth(receipts, COMMANDS)
+
+    def reads() -> Iterable[Read]:
+        yield STATE.of(1, tracker.status.state)
+        yield TERM.of(tracker.status.term or 0)
+        if depth.entries is not None:
+            yield BACKLOG.of(depth.entries)
+        yield from slots.reads()
+        yield from pool_reads(POOL, "primary", pool)
+
     try:
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(readiness.tracker.run())
-            tasks.create_task(readiness.requests.run())
-            tasks.create_task(_watch(pool, readiness))
+        with METRICS.reads(reads):
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(slots.run())
+                tasks.create_task(depth.run())
+                tasks.create_task(tracker.run())
+                tasks.create_task(readiness.requests.run())
+                tasks.create_task(_watch(pool, readiness))
     finally:
         await boundary.close()
         await receipts.aclose()

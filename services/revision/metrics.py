@@ -54,7 +54,7 @@ COMMANDS = METRICS.counter(
     outcome=("done", "expired", *ERROR_CODES),
 )
 COMMAND_SECONDS = METRICS.histogram(
-    "kandev_revision_command_seconds", "From a command's arrival here to its commit.", kind=kinds_of(Command)
+    "kandev_revision_command_seconds", "From taking a command to its commit or refusal.", kind=kinds_of(Command)
 )
 BACKLOG = METRICS.reading(
     "kandev_revision_stream_entries", "Entries of the stream of commands: waiting, or under way and not acknowledged."

@@ -25,8 +25,8 @@ PACKAGE = "kandev-conversation"
 Kind = Literal["counter", "gauge", "histogram"]
 _ChildrenT = TypeVar("_ChildrenT", Counter, Gauge, Histogram)
 
-# A time of creation for every series doubles what is scraped and says nothing that a restart of the process does not.
-disable_created_metrics()
+# A time of creation for every series doubles what is scraped and says nothing that the process's own does not.
+disable_created_metrics()  # type: ignore[no-untyped-call] # the library has not typed this one
 
 
 @dataclass(frozen=True, slots=True)

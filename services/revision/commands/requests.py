@@ -15,6 +15,7 @@ from faststream.redis.annotations import RedisStreamMessage
 from pydantic import SecretStr, TypeAdapter, ValidationError
 from redis.exceptions import ResponseError
 
+from services.revision import metrics
 from services.revision.commands import consumers
 from services.revision.commands.boundary import WriteBoundary
 from services.revision.commands.transaction import DeadlinePassed
@@ -121,15 +122,20 @@ class CommandRequests:
             await self._refuse_unreadable(body, error)
             return
         if is_past(request.deadline):
+            metrics.COMMANDS.labels(request.command.kind, "expired").inc()
             return
         deadline = asyncio.get_running_loop().time() + request.deadline / 1000 - time.time()
         try:
-            result = await self._boundary.execute(request.identity, request.command, deadline)
+            with metrics.COMMAND_SECONDS.labels(request.command.kind).time():
+                result = await self._boundary.execute(request.identity, request.command, deadline)
         except RequestFailed as failed:
+            metrics.COMMANDS.labels(request.command.kind, failed.failure.code).inc()
             await self._send(request, failed.failure)
         except DeadlinePassed:
+            metrics.COMMANDS.labels(request.command.kind, "expired").inc()
             logger.debug("command %s passed its deadline", request.request_id)
         else:
+            metrics.COMMANDS.labels(request.command.kind, "done").inc()
             await self._send(request, result)
 
     async def _refuse_unreadable(self, body: bytes, error: ValidationError) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
+from services.revision.metrics import RECEIPTS
 from shared.broker.connection import BROKER_ERRORS
 from shared.broker.receipts import Outgoing
 
@@ -83,13 +84,15 @@ class Publisher:
         """Writes entries in order. What an error or a closed term keeps from being written is counted in `dropped`."""
         for batch in _batches(entries):
             if self._term is None:
-                self.dropped += len(batch)
+                self._drop(batch)
                 continue
             try:
                 await self._write(batch)
             except BROKER_ERRORS as error:
                 self._fail(error)
-                self.dropped += len(batch)
+                self._drop(batch)
+            else:
+                RECEIPTS.labels("published").inc(len(batch))
 
     async def trim(self) -> None:
         """Drops entries past their age, whether or not anything is written."""
@@ -98,6 +101,10 @@ class Publisher:
                 await self._writer.trim()
             except BROKER_ERRORS as error:
                 self._fail(error)
+
+    def _drop(self, batch: Sequence[Entry]) -> None:
+        self.dropped += len(batch)
+        RECEIPTS.labels("dropped").inc(len(batch))
 
     def _fail(self, error: Exception) -> None:
         if not self._failing:

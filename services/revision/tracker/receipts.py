@@ -5,6 +5,7 @@ from typing import Final
 
 import orjson
 
+from services.revision.metrics import INCOMPLETE
 from services.revision.tracker.drafts import Draft, DraftOperation, Selected, SessionChange, Transaction
 from services.revision.tracker.rows import ID, Document, RowError, document
 from shared.broker.receipts import Outgoing
@@ -40,6 +41,7 @@ def _encoded(draft: Draft, epoch: str, committed_at: str) -> Outgoing:
         return Outgoing(draft.session_id, "removed", orjson.dumps({"kind": "removed", **common}))
     payload = _complete(draft, common)
     if payload is None or len(payload) > MAX_RECEIPT_BYTES:
+        INCOMPLETE.inc()
         payload = orjson.dumps({"kind": "change", **common, "complete": False, "operations": ()})
     return Outgoing(draft.session_id, "change", payload)
 

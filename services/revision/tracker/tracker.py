@@ -15,6 +15,7 @@ from pydantic import SecretStr
 from services.revision.epoch import FIRST, mint, mint_for_breach, read_epoch, settle_epoch
 from services.revision.tracker.assembly import Assembler
 from services.revision.tracker.backoff import Backoff
+from services.revision.tracker.counting import count_commits, time_published
 from services.revision.tracker.drafts import Transaction
 from services.revision.tracker.filling import Filler
 from services.revision.tracker.leadership import Leadership
@@ -205,6 +206,9 @@ class Tracker:
                 entries.append(Everywhere("epoch", encode_epoch(transaction.epoch)))
             entries.extend(encode(await filler.fill(transaction)))
         await self._publisher.publish(entries)
+        count_commits(transactions)
+        if self._publisher.term is not None:
+            time_published(transactions, time.time())
 
     async def _mint_if_broken(self, control: asyncpg.Connection, transactions: Sequence[Transaction]) -> None:
         """T4: one new epoch for whatever these transactions show; still owed if the database does not take it."""
