@@ -1,13 +1,15 @@
 """Settings as commands read them: what is wrong with the environment becomes a sentence."""
 
 import os
+import re
 
-from pydantic import AliasChoices, ValidationError
+from pydantic import ValidationError
 
 from cli.errors import CommandFailed
+from shared.secret_files import PREFIX, file_variables_of, variables_of
 from shared.settings import Settings
 
-PREFIX = "KANDEV_"
+_NAMED = re.compile(rf"{PREFIX}[A-Z_]+")
 
 
 def load_settings() -> Settings:
@@ -21,24 +23,22 @@ def load_settings() -> Settings:
         ) from None
 
 
-def variables_of(name: str) -> tuple[str, ...]:
-    """The environment variables of a setting; the first that is set wins."""
-    alias = Settings.model_fields[name].validation_alias
-    if isinstance(alias, AliasChoices):
-        return tuple(choice for choice in alias.choices if isinstance(choice, str))
-    return (f"{PREFIX}{name.upper()}",)
+def variables_of_setting(name: str) -> tuple[str, ...]:
+    """Every environment variable that can give a setting its value, those that name a file last."""
+    field = Settings.model_fields[name]
+    return variables_of(name, field) + file_variables_of(name, field)
 
 
 def variables_given(name: str) -> bool:
     """Whether the environment gives this setting a value; an empty one is none."""
     environment = {variable.upper() for variable, value in os.environ.items() if value}
-    return any(variable in environment for variable in variables_of(name))
+    return any(variable in environment for variable in variables_of_setting(name))
 
 
 def complaints_of(error: ValidationError) -> dict[str, str]:
-    """What is wrong, by environment variable."""
+    """What is wrong, by environment variable. What several settings say together goes by the first that is named."""
     return {
-        _variable(str(problem["loc"][0])): problem["msg"]
+        _variable(str(problem["loc"][0])) if problem["loc"] else _first_named(problem["msg"]): problem["msg"]
         for problem in error.errors(include_input=False, include_url=False, include_context=False)
     }
 
@@ -46,8 +46,13 @@ def complaints_of(error: ValidationError) -> dict[str, str]:
 def _variable(place: str) -> str:
     """The variable that gave the value. `place`: of an error, a setting by its name or by one of its variables."""
     for name in Settings.model_fields:
-        variables = variables_of(name)
+        variables = variables_of_setting(name)
         if place == name or place in variables:
             given = {variable.upper() for variable, value in os.environ.items() if value}
             return next((variable for variable in variables if variable in given), variables[0])
     return place
+
+
+def _first_named(sentence: str) -> str:
+    found = _NAMED.search(sentence)
+    return found.group() if found else PREFIX

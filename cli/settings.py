@@ -10,9 +10,10 @@ import click
 import orjson
 from pydantic import SecretStr, ValidationError
 
-from cli.configuration import PREFIX, complaints_of, variables_of
+from cli.configuration import complaints_of, variables_of_setting
 from cli.errors import CANNOT, CommandFailed
 from cli.target import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, gateway_url
+from shared.secret_files import PREFIX
 from shared.settings import Settings
 
 MASK = "***"
@@ -86,7 +87,7 @@ def setting_rows(environment: Mapping[str, str]) -> tuple[SettingRow, ...]:
     folded = {name.upper(): value for name, value in environment.items() if value}
     rows = []
     for name, field in Settings.model_fields.items():
-        variables = variables_of(name)
+        variables = variables_of_setting(name)
         given = any(variable in folded for variable in variables)
         problem = next((problems[variable] for variable in variables if variable in problems), "")
         default = shown(field.default)
@@ -111,7 +112,7 @@ def _url_row(value: str) -> SettingRow:
 
 def unknown_variables(environment: Mapping[str, str]) -> tuple[UnknownVariable, ...]:
     """Variables with our prefix that nothing reads."""
-    known = {variable for name in Settings.model_fields for variable in variables_of(name)}
+    known = {variable for name in Settings.model_fields for variable in variables_of_setting(name)}
     known |= {URL_VARIABLE, TOKEN_VARIABLE}
     return tuple(
         UnknownVariable(name, next(iter(get_close_matches(name.upper(), sorted(known), 1)), ""))

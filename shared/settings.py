@@ -10,9 +10,11 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
 from shared.origins import is_loopback
+from shared.passwords import is_placeholder, with_password
+from shared.secret_files import PREFIX, FromEnvironment
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 
@@ -55,14 +57,14 @@ DatabaseAddress = Annotated[SecretStr, AfterValidator(_database_address)]
 RedisAddress = Annotated[SecretStr, AfterValidator(_redis_address)]
 
 
-class Settings(BaseSettings):
+class Settings(FromEnvironment):
     """Every setting. Addresses hold passwords and are therefore secrets: read them with `.get_secret_value()`.
 
-    A variable that is set to nothing counts as unset.
+    A variable that is set to nothing counts as unset. A secret may stand in a file: `shared.secret_files`.
     """
 
     model_config = SettingsConfigDict(
-        env_prefix="KANDEV_",
+        env_prefix=PREFIX,
         env_ignore_empty=True,
         extra="ignore",
         hide_input_in_errors=True,
@@ -82,6 +84,13 @@ class Settings(BaseSettings):
         default=SecretStr("redis://localhost:6379/0"),
         validation_alias=AliasChoices("KANDEV_REDIS_URL", "REDIS_URL"),
         description="Redis (or a compatible server) that carries the streams. As confidential as the database.",
+    )
+    database_password: SecretStr | None = Field(
+        default=None,
+        description="Password for the database's addresses that name none: any characters, none of them escaped.",
+    )
+    redis_password: SecretStr | None = Field(
+        default=None, description="Password for Redis, where its address has none."
     )
     auth: Literal["disabled", "enabled"] = Field(
         default="disabled",
@@ -118,6 +127,20 @@ class Settings(BaseSettings):
     request_timeout: Annotated[float, Field(gt=0, le=60)] = Field(
         default=5.0,
         description="Seconds until a read or command that nobody answered fails with a retryable error.",
+    )
+    tracker_seconds: Annotated[float, Field(gt=0, le=3600)] = Field(
+        default=10.0,
+        description="A gateway says that it is degraded when no tracker has been seen for this many seconds.",
+    )
+    drain_pause: Annotated[float, Field(ge=0, le=300)] = Field(
+        default=0.0,
+        description="Seconds for which a gateway that was told to stop still takes what comes, while /ready refuses: as long "
+        "as its load balancer needs to notice.",
+    )
+    drain_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
+        default=10.0,
+        description="Seconds over which a gateway that stops closes its WebSockets, spread evenly, and within which "
+        "every service finishes what it has in hand.",
     )
     connections: Annotated[int, Field(ge=1)] = Field(
         default=20_000, description="Most WebSocket connections of one gateway. Each may need an open file (ulimit -n)."
@@ -169,6 +192,25 @@ class Settings(BaseSettings):
                 "or list the names that requests may use in KANDEV_ALLOWED_HOSTS",
             )
         return host
+
+    @model_validator(mode="after")
+    def _have_passwords(self) -> Self:
+        """The addresses get the passwords that stand apart. Where people sign in, none of them is a placeholder."""
+        if self.database_password is not None:
+            self.database_url = with_password(self.database_url, self.database_password)
+            if self.replica_url is not None:
+                self.replica_url = with_password(self.replica_url, self.database_password)
+        if self.redis_password is not None:
+            self.redis_url = with_password(self.redis_url, self.redis_password)
+        for name, address in (("DATABASE", self.database_url), ("REDIS", self.redis_url)):
+            if self.auth != "disabled" and is_placeholder(address):
+                raise PydanticCustomError(
+                    "placeholder",
+                    "{variable} is still a placeholder, which authentication would not hold against: set a long random "
+                    "one (openssl rand -hex 24), before the first start or there as well",
+                    {"variable": f"{PREFIX}{name}_PASSWORD"},
+                )
+        return self
 
     @model_validator(mode="after")
     def _are_meant(self) -> Self:

@@ -1,0 +1,1 @@
+"""What the services of docker-compose.yml are started and looked after with."""
