@@ -2,10 +2,15 @@
 asks.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal, get_args
+
+from prometheus_client import Counter
 
 from services.gateway.scopes.scope import Phase
 from shared.contracts.commands import Command
+from shared.contracts.errors import RequestFailed
 from shared.contracts.reads import Read
 from shared.metrics.declaring import Metrics
 from shared.metrics.kinds import ERROR_CODES, kinds_of
@@ -109,3 +114,14 @@ REQUESTS = METRICS.counter(
 )
 MEMORY = METRICS.reading("kandev_gateway_remembered_bytes", "Receipts remembered for clients that come back.")
 POOL = pool_reading(METRICS, ("gateway",))
+
+
+@contextmanager
+def counted(outcomes: Counter, kind: str, success: str) -> Iterator[None]:
+    """Counts what is asked for within the block by how it ends; what its asker gives up is not counted."""
+    try:
+        yield
+    except RequestFailed as failed:
+        outcomes.labels(kind, failed.failure.code).inc()
+        raise
+    outcomes.labels(kind, success).inc()
