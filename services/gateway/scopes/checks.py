@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from services.gateway.metrics import CHECKED, CHECKS, FOUND, RESETS
 from services.gateway.scopes.hub import Hub
 from services.gateway.scopes.scope import Phase, Scope, readers_of
 from services.gateway.source.positions import KnownPositions
@@ -134,22 +135,30 @@ class Checks:
             readers = readers_of(each.scope for scopes in opened.values() for each in scopes)
             answer = await self._source.check(tuple(sessions), readers)
         except RequestFailed as failed:
+            CHECKS.labels("failed").inc()
             logger.warning("a check of %d sessions failed: %s", len(sessions), failed.failure.code)
             return False
         if answer.epoch != self._hub.epoch:
+            CHECKS.labels("other_epoch").inc()
             self._hub.suspect()
             return True
+        CHECKS.labels("answered").inc()
+        CHECKED.inc(len(sessions))
+        FOUND.labels("refused").inc(len(answer.refused))
         lower = []
         for name, scopes in opened.items():
             if (refused := answer.refused.get(name)) is not None:
                 self._hub.revoke(each.scope for each in scopes if each.lasts and each.scope.reader in refused)
             revision = answer.revisions.get(name)
             if revision is None:
+                FOUND.labels("gone").inc()
                 self._hub.forget(name)
                 self._hub.end([each.scope for each in scopes if each.stands])
             elif any(each.live and revision < each.sent for each in scopes):
+                FOUND.labels("below").inc()
                 lower.append(name)
             else:
+                FOUND.labels("ahead").inc(any(each.stands and each.scope.sent < revision for each in scopes))
                 self._positions.note(name, answer.epoch, revision)
                 self._tell(name, scopes, revision, grace)
         if lower:
@@ -187,6 +196,7 @@ class Checks:
                 logger.error(
                     "revision %s of a session is below %d that was sent: history broke", revision, broken[0].sent
                 )
+                RESETS.labels("history").inc(len(broken))
                 self._hub.forget(name)
                 self._hub.reset(each.scope for each in broken)
             else:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from services.gateway.metrics import RESETS
 from services.gateway.scopes import frames
 from services.gateway.scopes.deliveries import Deliveries
 from services.gateway.scopes.memory import Memory
@@ -133,6 +134,8 @@ class Hub:
             self._memory.add(receipt, entry.payload, now)
             if session is not None:
                 session.change(receipt, now)
+                if not receipt.complete:
+                    RESETS.labels("incomplete").inc(sum(scope.phase is Phase.LIVE for scope in session))
             if receipt.session_id in self.deliveries:
                 self.flush(receipt.session_id)
                 self.deliveries.note(receipt.session_id, receipt.base_revision, receipt.revision)
@@ -222,6 +225,7 @@ class Hub:
             session.drop_waiting()
             for scope in session:
                 if scope.phase is Phase.LIVE:
+                    RESETS.labels("epoch").inc()
                     scope.await_reset()
                     loop.call_later(self._spread() * EPOCH_SPREAD_SECONDS, self.reset_awaiting, [scope])
 
@@ -358,6 +362,7 @@ class Hub:
             if revision is None:
                 self.end(_still(concerned))
             elif revision >= receipt.revision or answer.epoch != receipt.epoch:
+                RESETS.labels("recreated").inc(len(_still(concerned)))
                 self.reset(_still(concerned))
             else:
                 await asyncio.sleep(VISIBILITY_SECONDS)

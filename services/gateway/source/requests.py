@@ -8,6 +8,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import Field, TypeAdapter
 
+from services.gateway import metrics
 from services.gateway.source.joining import GATEWAY, Joining
 from services.gateway.source.outgoing import Outgoing
 from services.gateway.source.positions import KnownPositions
@@ -168,7 +169,8 @@ class Source:
 
         async with self._commands.taken(len(command.model_dump_json().encode()), deadline):
             try:
-                answer = await self._inbox.ask(send, deadline)
+                with metrics.counted(metrics.COMMANDS, command.kind, "done"):
+                    answer = await self._inbox.ask(send, deadline)
                 # Whoever answered removes it.
                 unanswered.clear()
             finally:
@@ -210,6 +212,10 @@ class Source:
 
     async def _body(self, read: Read, seconds: float) -> bytes:
         """A reader's answer as JSON, asked for until the deadline while readers are behind."""
+        with metrics.counted(metrics.READS, read.kind, "answered"), metrics.READ_SECONDS.labels(read.kind).time():
+            return await self._asked(read, seconds)
+
+    async def _asked(self, read: Read, seconds: float) -> bytes:
         deadline = time.monotonic() + seconds
 
         async def send(request_id: str) -> None:

@@ -11,8 +11,9 @@ from aiohttp import WSMsgType, web
 from pydantic import ValidationError
 
 from services.gateway.identity.caller import Caller
+from services.gateway.metrics import CLOSE_CODES, CLOSES, RESETS
 from services.gateway.scopes.hub import Hub
-from services.gateway.scopes.scope import Offer, Scope
+from services.gateway.scopes.scope import Offer, Phase, Scope
 from services.gateway.surrogates import is_unicode, lone_surrogate
 from services.gateway.websocket import closes
 from services.gateway.websocket.closes import Close
@@ -81,6 +82,7 @@ class Connection:
             self._let_go()
             self._ended.set()
             if self._closing is None:
+                _count_close(self._socket.close_code or 1006)
                 await self._socket.close(drain=False)
             else:
                 # Both close frames are through, or the connection is lost: nothing is left to be sent.
@@ -94,6 +96,16 @@ class Connection:
         if self._outbox is None:
             return _nowhere
         return self._outbox.offer
+
+    @property
+    def queued_frames(self) -> int:
+        """Frames that wait for the client to read."""
+        return 0 if self._outbox is None else self._outbox.queued_frames
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes of those frames."""
+        return 0 if self._outbox is None else self._outbox.queued_bytes
 
     def has_room(self, frames: int, size: int) -> bool:
         """Whether that many frames of `size` bytes in all could be offered now."""
@@ -153,6 +165,7 @@ class Connection:
         await self._prepared.wait()
         if self._transport is None or self._transport.is_closing():
             return
+        _count_close(close.code)
         self._transport.write(closing_frame(close.code, close.reason))
         try:
             async with asyncio.timeout(close.patience):
@@ -231,7 +244,9 @@ class Connection:
         self.deliver(orjson.dumps(body))
 
     def _has_room(self) -> None:
-        self.hub.reset_awaiting(list(self.scopes.values()))
+        awaiting = [scope for scope in self.scopes.values() if scope.phase is Phase.AWAITING_RESET]
+        RESETS.labels("overflow").inc(len(awaiting))
+        self.hub.reset_awaiting(awaiting)
 
     def _is_blocked(self) -> None:
         logger.info("a client took nothing for too long and is closed")
@@ -243,6 +258,11 @@ class Connection:
 def _nowhere(frame: bytes | bytearray, owner: object) -> bool:  # noqa: ARG001 - it takes none
     """Where frames go before the connection is open."""
     return False
+
+
+def _count_close(code: int) -> None:
+    label = str(code)
+    CLOSES.labels(label if label in CLOSE_CODES else "other").inc()
 
 
 def _text(value: object) -> str | None:

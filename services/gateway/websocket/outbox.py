@@ -79,6 +79,16 @@ class Outbox:
             transport.write(bytes(frame[written:]))
         return True
 
+    @property
+    def queued_frames(self) -> int:
+        """Frames that wait for the client to read."""
+        return len(self._backlog)
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes of those frames."""
+        return self._backlog.size
+
     def has_room(self, frames: int, size: int) -> bool:
         """Whether the queue could take that many frames of `size` bytes in all, and nobody had to give way."""
         return self._backlog.has_room(frames, size)
