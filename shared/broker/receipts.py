@@ -118,7 +118,9 @@ class ReceiptWriter:
 
 @dataclass(frozen=True, slots=True)
 class ReceiptEntry:
-    """An entry as it was read, its receipt not yet parsed."""
+    """An entry as it was read, its receipt not yet parsed. `written_ms`: when Redis took it, in milliseconds since 1970;
+    0 where that is not known.
+    """
 
     partition: int
     session_id: str
@@ -126,6 +128,7 @@ class ReceiptEntry:
     term: int
     sequence: int
     payload: bytes
+    written_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +184,11 @@ class ReceiptReader:
         entries: list[ReceiptEntry] = []
         for stream, rows in await self._cursor.read(READ_COUNT):
             partition = self._numbers[stream]
-            entries.extend(entry for _, fields in rows if (entry := _parsed(partition, fields)) is not None)
+            entries.extend(entry for name, fields in rows if (entry := _parsed(partition, name, fields)) is not None)
         return entries
 
 
-def _parsed(partition: int, fields: dict[bytes, bytes]) -> ReceiptEntry | None:
+def _parsed(partition: int, entry_id: bytes, fields: dict[bytes, bytes]) -> ReceiptEntry | None:
     """The entry; `None` for one that no tracker of this version wrote. Should it have counted, it leaves a hole."""
     try:
         return ReceiptEntry(
@@ -195,6 +198,7 @@ def _parsed(partition: int, fields: dict[bytes, bytes]) -> ReceiptEntry | None:
             term=int(fields[b"t"]),
             sequence=int(fields[b"q"]),
             payload=fields[b"r"],
+            written_ms=int(entry_id.partition(b"-")[0]),
         )
     except (KeyError, ValueError):
         logger.warning(

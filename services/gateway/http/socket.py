@@ -1,11 +1,13 @@
 """The upgrade to the WebSocket."""
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 
 from aiohttp import web
 
 from services.gateway.http.keys import ACCOUNTS, ACTIONS, CALLER, CONNECTIONS, HUB, LIMITS
 from services.gateway.http.routes import Answer, Route, plain_errors
+from services.gateway.metrics import REFUSED_CONNECTIONS
 from services.gateway.scopes.grants import Grants
 from services.gateway.scopes.hub import Hub
 from services.gateway.source.requests import Source
@@ -13,6 +15,7 @@ from services.gateway.websocket.connection import Action, Connection
 from services.gateway.websocket.message_actions import MessageActions
 from services.gateway.websocket.session_pushes import SessionPushes
 from services.gateway.websocket.subscriptions import Subscriptions
+from shared.contracts.errors import RequestFailed
 
 
 def actions(source: Source, hub: Hub, grants: Grants) -> Mapping[str, Action]:
@@ -27,13 +30,16 @@ def actions(source: Source, hub: Hub, grants: Grants) -> Mapping[str, Action]:
 async def socket(request: web.Request) -> web.WebSocketResponse:
     """Serves one connection until either side closes it."""
     caller, connections = request[CALLER], request.app[CONNECTIONS]
-    with request.app[LIMITS].place(_address(request), caller.identity.user):
+    with ExitStack() as held:
+        try:
+            held.enter_context(request.app[LIMITS].place(_address(request), caller.identity.user))
+        except RequestFailed as refused:
+            REFUSED_CONNECTIONS.labels(refused.failure.code).inc()
+            raise
         connection = Connection(caller, request.app[HUB], request.app[ACTIONS])
         connections.add(connection)
-        try:
-            return await connection.serve(request)
-        finally:
-            connections.discard(connection)
+        held.callback(connections.discard, connection)
+        return await connection.serve(request)
 
 
 def _address(request: web.Request) -> str:

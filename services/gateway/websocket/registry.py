@@ -1,11 +1,13 @@
 """The open connections of this process."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
+from services.gateway.metrics import CONNECTIONS, QUEUED_BYTES, QUEUED_FRAMES
 from services.gateway.websocket.closes import GOING_AWAY, UNAUTHENTICATED
 from services.gateway.websocket.connection import Connection
 from shared.contracts.identity import Identity
+from shared.metrics.declaring import Read
 
 
 class Connections:
@@ -22,6 +24,16 @@ class Connections:
     def discard(self, connection: Connection) -> None:
         """A client is gone."""
         self._open.discard(connection)
+
+    def reads(self) -> Iterable[Read]:
+        """How many there are, and what waits for them to be read."""
+        yield CONNECTIONS.of(len(self._open))
+        yield QUEUED_FRAMES.of(0)
+        yield QUEUED_BYTES.of(0)
+        for connection in self._open:
+            if connection.queued_frames:
+                yield QUEUED_FRAMES.of(connection.queued_frames)
+                yield QUEUED_BYTES.of(connection.queued_bytes)
 
     def credentials(self) -> frozenset[tuple[str, str]]:
         """User and credential of every connection."""

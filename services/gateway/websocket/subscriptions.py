@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
+from services.gateway.metrics import SUBSCRIPTIONS
 from services.gateway.scopes.grants import Grants, Refused
 from services.gateway.scopes.hub import Hub
 from services.gateway.scopes.projection import View
@@ -49,14 +50,17 @@ class Subscriptions:
             wanted = _read(request)
             scope = self._take_place(connection, wanted)
         except Refused as refused:
+            SUBSCRIPTIONS.labels("refused").inc()
             _refuse(connection, request, refused.code, str(refused))
             return
         try:
             await self._open(connection, request, wanted, scope)
         except Refused as refused:
+            SUBSCRIPTIONS.labels("refused").inc()
             self._give_up(connection, scope)
             _refuse(connection, request, refused.code, str(refused))
         except RequestFailed as failed:
+            SUBSCRIPTIONS.labels("refused").inc()
             self._give_up(connection, scope)
             code = _CODES.get(failed.failure.code, "upstream_failure")
             _refuse(connection, request, code, failed.failure.message)
@@ -109,6 +113,7 @@ class Subscriptions:
                 resumed=None if wanted.resume is None else resumed,
             )
             connection.respond(request, subscribed)
+            SUBSCRIPTIONS.labels(_outcome(wanted, resumed)).inc()
 
         if scope.phase is not Phase.CLOSED:
             await self._hub.open(scope, confirm, _held(wanted))
@@ -150,6 +155,12 @@ def _grant(wanted: Subscribe) -> Grant | None:
     if wanted.plugin_id is None or wanted.generation is None:
         return None
     return Grant(wanted.plugin_id, wanted.generation)
+
+
+def _outcome(wanted: Subscribe, resumed: bool) -> str:
+    if wanted.resume is None:
+        return "opened"
+    return "resumed" if resumed else "not_resumed"
 
 
 def _held(wanted: Subscribe) -> Position | None:
