@@ -59,8 +59,12 @@ class Checked:
 
     @property
     def missing(self) -> bool:
-        """Whether a session asked for is not there, or not the asker's to see."""
-        return any(session not in self.answer.revisions for session in self.check.sessions)
+        """Whether a session asked for is not there, or not the asker's or a named reader's to see, and it matters: a
+        replica may know less of that than the primary.
+        """
+        if self.check.as_found:
+            return False
+        return bool(self.answer.refused) or any(session not in self.answer.revisions for session in self.check.sessions)
 
     @property
     def behind(self) -> bool:

@@ -122,7 +122,8 @@ class RevisionCheck(Contract):
     """The current revision of many sessions in one query. `least` maps a session to the revision the answer must have
     reached.
 
-    `readers` maps a session to users who follow it: the answer says which of them may not read it any more.
+    `readers` maps a session to users who follow it: the answer says which of them may not read it any more. `as_found`:
+    answer from one snapshot, whatever it lacks; otherwise what a replica lacks is asked of the primary.
     """
 
     kind: Literal["revision_check"] = "revision_check"
@@ -132,6 +133,7 @@ class RevisionCheck(Contract):
     least: dict[str, int] = {}
     readers: dict[str, tuple[str, ...]] = {}
     authoritative: bool = False
+    as_found: bool = False
 
 
 class SessionSearch(SessionRead):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from services.gateway.metrics import CHECKED, CHECKS, FOUND, RESETS
 from services.gateway.scopes.hub import Hub
 from services.gateway.scopes.scope import Phase, Scope, readers_of
+from services.gateway.source.batches import fits
 from services.gateway.source.positions import KnownPositions
 from services.gateway.source.requests import Source
 from shared.contracts.control import AccessChanged, MembershipChanged
@@ -21,12 +22,6 @@ PERIOD_SECONDS = 5.0
 
 GRACE_SECONDS = 1.0
 """How long a revision that was found may be ahead of its receipt before clients are told of it."""
-
-BATCH = 500
-"""Most sessions checked in one query."""
-
-READERS = 5000
-"""Most pairs of a session and a reader checked in one query, a single session's apart: a few hundredths of a second."""
 
 SETTLE_SECONDS = 0.3
 """A primary that shows less than was sent is asked once more after this: a receipt can run ahead of its commit's
@@ -208,7 +203,7 @@ class Checks:
         pairs = 0
         for name in sessions:
             readers = len({scope.reader for scope in self._hub.scopes_of(name)})
-            if batch and (len(batch) == BATCH or pairs + readers > READERS):
+            if batch and not fits(len(batch) + 1, pairs + readers):
                 yield batch
                 batch, pairs = [], 0
             batch.append(name)

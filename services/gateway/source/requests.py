@@ -13,6 +13,7 @@ from services.gateway.source.joining import GATEWAY, Joining
 from services.gateway.source.outgoing import Outgoing
 from services.gateway.source.positions import KnownPositions
 from services.gateway.source.room import Room
+from services.gateway.source.standings import Standings
 from shared.broker.connection import BROKER_ERRORS
 from shared.broker.long_texts import completed, split
 from shared.broker.replies import ReplyInbox, deadline_ms, read_answer
@@ -89,11 +90,15 @@ class Source:
         self._reads = Room(READS_AT_ONCE, "unavailable", "too many reads are under way; ask again")
         self._messages = Joining(self._messages_page, positions.least, self._reads, request_timeout)
         self._turns = Joining(self._turns_page, positions.least, self._reads, request_timeout)
+        self._standings = Standings(self._revisions, positions.least, request_timeout, authoritative=False)
+        self._primary = Standings(self._revisions, positions.least, request_timeout, authoritative=True)
 
     async def close(self) -> None:
         """Drops what is under way."""
         await self._messages.close()
         await self._turns.close()
+        await self._standings.close()
+        await self._primary.close()
         await self._outgoing.close()
 
     @property
@@ -116,16 +121,15 @@ class Source:
         return answer
 
     async def revision(self, identity: Identity, session_id: str, *, authoritative: bool = False) -> RevisionAnswer:
-        """The current revision of one session as this identity may see it, at least as new as what is known here."""
-        least = self._positions.least(session_id)
-        check = RevisionCheck(
-            identity=identity,
-            sessions=(session_id,),
-            epoch=least.epoch if least else None,
-            least={session_id: least.revision} if least else {},
-            authoritative=authoritative,
-        )
-        return await self._read(check, _REVISIONS)
+        """The current revision of one session as this identity may see it, at least as new as what is known here, read
+        together with whatever else is asked for in this moment (G1). What a replica does not show is asked of the
+        primary, apart from what it does: nobody waits for others' missing sessions.
+        """
+        if not authoritative:
+            found = await self._standings.look(identity, session_id)
+            if found.primary or session_id in found.revisions:
+                return found
+        return await self._primary.look(identity, session_id)
 
     async def check(
         self, sessions: tuple[str, ...], readers: Mapping[str, tuple[str, ...]] | None = None
@@ -136,7 +140,7 @@ class Source:
         check = RevisionCheck(
             identity=GATEWAY, sessions=sessions, readers={} if readers is None else dict(readers), authoritative=True
         )
-        return await self._read(check, _REVISIONS)
+        return await self._revisions(check)
 
     async def search(self, search: SessionSearch) -> SearchAnswer:
         """The messages of a session that hold a text, at least as new as anything this gateway knows of it (G2)."""
@@ -192,6 +196,9 @@ class Source:
         if entries:
             await self._outgoing.remove(streams.COMMANDS, *entries)
             entries.clear()
+
+    async def _revisions(self, check: RevisionCheck) -> RevisionAnswer:
+        return await self._read(check, _REVISIONS)
 
     async def _messages_page(self, page: MessagesPage, seconds: float) -> tuple[MessagesAnswer | UnchangedAnswer, int]:
         body = await self._body(page, seconds)

@@ -3,13 +3,17 @@
 import asyncio
 from collections.abc import Sequence
 
+import asyncpg
 import pytest
 
 from client.connection import Connection
 from client.follower import Follower
 from client.state import Live
-from services.reader import answers, pages
-from shared.contracts.reads import MessagesPage, TurnsPage
+from services.gateway.source import standings
+from services.gateway.source.standings import Standings
+from services.reader import answers, checks, pages
+from shared.contracts.identity import Identity
+from shared.contracts.reads import MessagesPage, RevisionAnswer, RevisionCheck, TurnsPage
 from tests.integration.identity.people import People, Person
 from tests.support.stack import Stack
 from tests.support.waiting import eventually
@@ -109,7 +113,77 @@ async def test_a_commit_amid_a_storm_is_in_every_later_page(shared_stack: Stack)
             group.create_task(reading(20))
 
 
+class Looks:
+    """The looks at sessions that the stack's reader carries out, periodic checks apart. The first of them is held back
+    until as many callers have asked as are expected.
+    """
+
+    def __init__(self, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.carried_out: list[RevisionCheck] = []
+        self.asked = 0
+        self._expected = expected
+        self._all_asked = asyncio.Event()
+        self._check = checks.check_revisions
+        original = Standings.look
+
+        async def counting(place: Standings, identity: Identity, session_id: str) -> RevisionAnswer:
+            self.asked += 1
+            if self.asked == self._expected:
+                self._all_asked.set()
+            return await original(place, identity, session_id)
+
+        monkeypatch.setattr(standings, "MOMENT_SECONDS", 3600.0)
+        monkeypatch.setattr(Standings, "look", counting)
+        monkeypatch.setattr(answers, "check_revisions", self._holding)
+
+    async def _holding(self, pool: asyncpg.Pool, check: RevisionCheck) -> tuple[checks.Checked, RevisionAnswer]:
+        if check.as_found:
+            self.carried_out.append(check)
+            await self._all_asked.wait()
+        return await self._check(pool, check)
+
+
+async def test_all_subscriptions_of_a_moment_are_one_look(shared_stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more was under way: it had begun before they asked, and so it serves none of them (G1)."""
+    sessions = [f"looked-at-{number}" for number in range(20)]
+    for session in sessions:
+        await filled(shared_stack, session)
+    clients = [await shared_stack.connect() for _ in range(10)]
+    looks = Looks(1 + len(clients) * len(sessions), monkeypatch)
+    first = asyncio.create_task((await shared_stack.connect()).subscribe(sessions[0]))
+    await eventually(lambda: asyncio.sleep(0, len(looks.carried_out) == 1))
+    replies = asyncio.gather(
+        *(client.subscribe(session, f"scope of {session}") for client in clients for session in sessions)
+    )
+    expected = {session: str(await shared_stack.revision(session)) for session in sessions}
+    for reply in (await first, *await replies):
+        assert (reply["success"], reply["revision"]) == (True, expected[reply["session_id"]])
+    assert [sorted(check.sessions) for check in looks.carried_out] == [[sessions[0]], sorted(sessions)]
+    for client in clients:
+        await client.close()
+
+
 class TestAccess:
+    async def test_subscriptions_of_a_moment_are_each_decided(
+        self, accounts_stack: Stack, people: People, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        owner, member, stranger = [await people.add() for _ in range(3)]
+        await self._room(accounts_stack, "seen", owner, member)
+        clients = [await accounts_stack.connect(headers=each.bearer) for each in (owner, member, stranger) * 10]
+        # The stranger's question goes on to the primary where a replica answers; here the primary has answered.
+        looks = Looks(1 + len(clients), monkeypatch)
+        first = asyncio.create_task((await accounts_stack.connect(headers=owner.bearer)).subscribe("seen-session"))
+        await eventually(lambda: asyncio.sleep(0, len(looks.carried_out) == 1))
+        replies = await asyncio.gather(*(client.subscribe("seen-session") for client in clients))
+        assert (await first)["success"]
+        assert [reply["success"] for reply in replies] == [True, True, False] * 10
+        absent = await clients[2].subscribe("nothing-like-it")
+        assert {reply["error"]["message"] for reply in (*replies[2::3], absent)} == {"session not found"}
+        assert {reply["error"]["code"] for reply in (*replies[2::3], absent)} == {"not_found"}
+        assert len(looks.carried_out) == 3
+        for client in clients:
+            await client.close()
+
     async def test_each_is_decided_however_many_share(self, accounts_stack: Stack, people: People) -> None:
         owner, member, stranger = [await people.add() for _ in range(3)]
         await self._room(accounts_stack, "shared", owner, member)

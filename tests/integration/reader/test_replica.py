@@ -105,6 +105,19 @@ async def test_a_replica_that_lags(lagging: Lagging) -> None:
     assert whole.primary
     assert set(whole.revisions) == {"s", "new"}
 
+    for as_found, primary in ((True, False), (False, True)):
+        users = ("late", "member")
+        check = RevisionCheck(
+            identity=GATEWAY, sessions=("s", "new"), readers={"s": users, "new": users}, as_found=as_found
+        )
+        looked = await reader.answer(check)
+        assert isinstance(looked, RevisionAnswer)
+        assert (looked.primary, "new" in looked.revisions) == (primary, primary)
+        assert ("late" in looked.refused.get("s", ())) == as_found
+    refusing = await reader.answer(RevisionCheck(identity=GATEWAY, sessions=("s",), readers={"s": ("late",)}))
+    assert isinstance(refusing, RevisionAnswer)
+    assert (refusing.primary, refusing.refused) == (True, {}), "only the primary says that somebody may not"
+
     # A standby that is addressed as the primary never says that something is not there.
     only_standby = Reading(Sources(lagging.sources.serving(authoritative=False)))
     with pytest.raises(RequestFailed) as refused:

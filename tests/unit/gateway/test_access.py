@@ -9,6 +9,7 @@ from services.gateway.scopes import frames
 from services.gateway.scopes.projection import Projection
 from services.gateway.scopes.resuming import Position
 from services.gateway.scopes.scope import Phase, Scope, readers_of
+from services.gateway.source import batches
 from shared.contracts.control import AccessChanged, MembershipChanged
 from shared.contracts.errors import RequestFailed
 from shared.contracts.identity import LOCAL_USER, Identity
@@ -208,15 +209,15 @@ async def test_a_scope_that_is_refused_with_its_reply_is_closed(gateway: Gateway
 async def test_batches_are_bounded_by_sessions_and_by_readers(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checks_module, "BATCH", 3)
-    monkeypatch.setattr(checks_module, "READERS", 4)
+    monkeypatch.setattr(batches, "SESSIONS", 3)
+    monkeypatch.setattr(batches, "READERS", 4)
     followed = {"a": 3, "b": 2, "c": 9, "d": 1, "e": 1, "f": 1, "g": 1}
     for name, readers in followed.items():
         gateway.source.revisions[name] = 1
         for number in range(readers):
             await gateway.open(_scope_of(gateway, name, number))
-    batches = [tuple(batch) for batch in gateway.checks._batches(gateway.hub.sessions)]
-    assert batches == [("a",), ("b",), ("c",), ("d", "e", "f"), ("g",)]
+    found = [tuple(batch) for batch in gateway.checks._batches(gateway.hub.sessions)]
+    assert found == [("a",), ("b",), ("c",), ("d", "e", "f"), ("g",)]
 
 
 def _scope_of(gateway: Gateway, name: str, number: int) -> Scope:
