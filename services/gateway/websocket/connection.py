@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -21,6 +22,7 @@ from services.gateway.websocket.framing import closing_frame, framed
 from services.gateway.websocket.outbox import Outbox
 from shared.contracts.base import Contract
 from shared.contracts.wire import ClientMessage, RequestError, RequestErrorCode
+from shared.telemetry import logged_with
 
 logger = logging.getLogger(__name__)
 
@@ -226,7 +228,8 @@ class Connection:
 
     async def _act(self, action: Action, request: ClientMessage) -> None:
         try:
-            await action(self, request)
+            with logged_with(request=secrets.token_hex(8)):
+                await action(self, request)
         except Exception:
             logger.exception("action %s failed", request.action)
             self.refuse(request, "INTERNAL_ERROR", "the request failed; it was logged")
