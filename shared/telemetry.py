@@ -4,9 +4,11 @@ import logging
 import sys
 import sysconfig
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 import orjson
 from aiohttp.http_exceptions import HttpProcessingError
@@ -18,9 +20,28 @@ from shared.times import format_time
 MALFORMED_SECONDS = 60.0
 """Pause between two lines about malformed requests."""
 
+_NAMES: ContextVar[Mapping[str, str]] = ContextVar("names", default=MappingProxyType({}))
+
 _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({})))
+
+
+@contextmanager
+def logged_with(**names: str) -> Iterator[None]:
+    """Names what is being done, as with the id of its request, in every line that is logged within the block, and by
+    tasks that begin in it. No name may be a client's own words.
+    """
+    token = _NAMES.set({**_NAMES.get(), **names})
+    try:
+        yield
+    finally:
+        _NAMES.reset(token)
+
+
+def name_logged(what: str) -> str | None:
+    """How that is named at present; `None`: not at all."""
+    return _NAMES.get().get(what)
 
 
 class _Discreet(logging.Filter):
@@ -104,6 +125,7 @@ class _Json(logging.Formatter):
             "service": self._service,
             "logger": record.name,
             "message": record.getMessage(),
+            **_NAMES.get(),
         }
         line.update({name: _discreet(value) for name, value in vars(record).items() if name not in _STANDARD})
         if record.exc_text:
@@ -118,7 +140,8 @@ class _Text(logging.Formatter):
         error, record.exc_text = record.exc_text, None
         line = super().format(record)
         record.exc_text = error
-        return f"{line} ({error})" if error else line
+        names = "".join(f" {what}={name}" for what, name in _NAMES.get().items())
+        return f"{line} ({error}){names}" if error else line + names
 
 
 def configure_logging(settings: Settings, service: str) -> None:

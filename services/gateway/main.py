@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import asyncpg
@@ -43,6 +44,7 @@ from services.gateway.plugins.lifecycle import Plugins
 from services.gateway.plugins.registry import Registry
 from services.gateway.plugins.store import Store
 from services.gateway.plugins.user_state import UserState, notifying
+from services.gateway.readings import read_open
 from services.gateway.receipts.intake import Intake
 from services.gateway.rpc.host import Host
 from services.gateway.rpc.server import Server
@@ -64,6 +66,7 @@ from shared.broker.replies import ReplyInbox
 from shared.contracts.control import AccessChanged, MembershipChanged, PluginChanged, UserStateChanged
 from shared.contracts.errors import RequestFailed
 from shared.database import LOST, open_pool
+from shared.metrics.declaring import Read
 from shared.origins import host_names
 from shared.process import serve_health
 from shared.serving import Runner
@@ -78,21 +81,24 @@ SHUTDOWN_SECONDS = 5.0
 class Gateway:
     """What one process holds."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, draining: Draining) -> None:
         self._settings = settings
+        self._draining = draining
+        self._outlook: Outlook | None = None
         self._receipts: ReceiptReader | None = None
         self._hub: Hub | None = None
+        self._reads: Callable[[], Iterable[Read]] = tuple
 
     def readiness(self) -> dict[str, str]:
         """What is not ready, by part."""
-        if self._receipts is None or self._hub is None:
-            return {"database": "waiting for PostgreSQL to tell the settings; has it been migrated?"}
-        reasons = {}
+        reasons = self._draining.reasons()
+        if self._receipts is None or self._hub is None or self._outlook is None:
+            return {**reasons, "database": "waiting for PostgreSQL to tell the settings; has it been migrated?"}
         if not self._receipts.connected:
             reasons["redis"] = "waiting for Redis"
         if self._hub.epoch is None:
             reasons["reader"] = "waiting for a reader to tell the epoch"
-        return reasons
+        return {**reasons, **self._outlook.reasons()}
 
     async def serve(self) -> None:
         """Serves until it is cancelled."""
@@ -101,7 +107,7 @@ class Gateway:
             partitions = await read_partitions(self._settings.database_url)
             database = await open_pool(self._settings.database_url, self._settings.database_pool, "gateway")
             try:
-                with cache_folder(self._settings.cache_dir) as packages:
+                with cache_folder(self._settings.cache_dir) as packages, METRICS.reads(self.reads):
                     await self._serve(partitions, database, packages)
             finally:
                 await database.close()
@@ -114,10 +120,12 @@ class Gateway:
         clients = [connect(settings.redis_url) for _ in range(2)]
         positions, inbox = KnownPositions(), ReplyInbox(clients[0])
         source = Source(Outgoing(broker, clients[0]), inbox, positions, settings.request_timeout)
-        hub = Hub(source, positions, Memory(settings.resume_megabytes << 20))
+        memory = Memory(settings.resume_megabytes << 20)
+        hub = Hub(source, positions, memory)
         checks = Checks(hub, source, positions, partitions)
         receipts = ReceiptReader(clients[1], partitions)
         control, connections = Control(broker), Connections()
+        self._reads = partial(read_open, hub, memory, connections, database)
         control.listen(AccessChanged, checks.access_changed)
         control.listen(MembershipChanged, checks.membership_changed)
         control.listen(UserStateChanged, notifying(connections))
@@ -138,12 +146,15 @@ class Gateway:
         rpc = Server(settings, Host(source, tokens))
         runner = Runner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
         await runner.setup()
+        site, outlook = web.TCPSite(runner, settings.host, settings.port), Outlook(source, database, settings)
+        leaving = Leaving(settings, site, rpc, connections)
         try:
-            await web.TCPSite(runner, settings.host, settings.port).start()
+            await site.start()
             logger.info("listening on http://%s:%d", settings.host, settings.port)
-            self._hub, self._receipts = hub, receipts
-            # Calls that are let end still wait for their answers: what brings those stops behind them.
-            async with asyncio.TaskGroup() as carrying, rpc, asyncio.TaskGroup() as group:
+            self._hub, self._receipts, self._outlook = hub, receipts, outlook
+            # Requests and calls that are let end still wait for their answers: what brings those stops behind them.
+            async with asyncio.TaskGroup() as carrying, ending(runner), rpc, asyncio.TaskGroup() as group:
+                group.enter
                 carrying.create_task(GroupGuard(broker, settings.redis_url, ()).run())
                 carrying.create_task(inbox.run())
                 group.create_task(registry.run())

@@ -116,6 +116,11 @@ MEMORY = METRICS.reading("kandev_gateway_remembered_bytes", "Receipts remembered
 POOL = pool_reading(METRICS, ("gateway",))
 
 
+def count_page(followed: bool) -> None:
+    """A page was asked for, of a session that is followed here or not."""
+    PAGES.labels("yes" if followed else "no").inc()
+
+
 @contextmanager
 def counted(outcomes: Counter, kind: str, success: str) -> Iterator[None]:
     """Counts what is asked for within the block by how it ends; what its asker gives up is not counted."""

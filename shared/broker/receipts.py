@@ -118,8 +118,9 @@ class ReceiptWriter:
 
 @dataclass(frozen=True, slots=True)
 class ReceiptEntry:
-    """An entry as it was read, its receipt not yet parsed. `written_ms`: when Redis took it, in milliseconds since 1970;
-    0 where that is not known.
+    """An entry as it was read, its receipt not yet parsed.
+
+    `written_ms`: when Redis took it, in milliseconds since 1970; 0 where that is not known.
     """
 
     partition: int

@@ -20,6 +20,7 @@ from shared.contracts import streams
 from shared.contracts.base import Contract
 from shared.contracts.errors import Failure, RequestFailed
 from shared.contracts.replies import Refusal
+from shared.telemetry import name_logged
 
 logger = logging.getLogger(__name__)
 
@@ -126,6 +127,14 @@ class ReplyWriter:
         return True
 
 
+def _request_id() -> str:
+    """One that nobody has had. It begins with the id of the client's request that it is asked for, where one is known:
+    whoever answers logs it.
+    """
+    asked_for, own = name_logged("request"), secrets.token_hex(12)
+    return own if asked_for is None else f"{asked_for}-{own}"
+
+
 class ReplyInbox:
     """Reads this process's reply stream, wakes whoever waits for the reply, and removes what it has read.
 
@@ -165,7 +174,7 @@ class ReplyInbox:
         `time.monotonic` seconds. Raises RequestFailed with the typed error that came back, or `unavailable` once the
         deadline has passed.
         """
-        request_id = secrets.token_hex(12)
+        request_id = _request_id()
         try:
             while (left := deadline - time.monotonic()) > 0:
                 reply = await self._attempt(send, request_id, min(left, ATTEMPT_SECONDS))

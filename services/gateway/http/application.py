@@ -24,6 +24,7 @@ from services.gateway.http.cors import name_origin
 from services.gateway.http.guard import admitting, answering, guarded
 from services.gateway.http.keys import CONNECTIONS, DOCUMENT, FORMS
 from services.gateway.http.routes import Route
+from services.gateway.http.watched import name_request, watched
 from services.gateway.identity.cookies import DEFAULT_PORT
 
 MAX_BODY_BYTES = 32 << 20
@@ -58,10 +59,13 @@ def build(
     which tests make changes.
     """
     routes = (*ROUTES, *controls.ROUTES) if test_controls else ROUTES
-    application = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[answering, guarded(allowed_hosts)])
+    application = web.Application(
+        client_max_size=MAX_BODY_BYTES, middlewares=[watched, answering, guarded(allowed_hosts)]
+    )
     application.on_shutdown.append(_close_connections)
     application.on_response_prepare.append(_keep_from_caches)
     application.on_response_prepare.append(name_origin)
+    application.on_response_prepare.append(name_request)
     application[FORMS] = {
         application.router.add_route(route.method, route.path, admitting(route)): route.form for route in routes
     }

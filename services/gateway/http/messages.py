@@ -5,9 +5,10 @@ import logging
 import orjson
 from aiohttp import web
 
-from services.gateway.http.keys import IDENTITY, SOURCE
+from services.gateway.http.keys import HUB, IDENTITY, SOURCE
 from services.gateway.http.queries import authors_named, text, word
 from services.gateway.http.routes import REVISION, Answer, Parameter, Route, plain_errors, sparse
+from services.gateway.metrics import count_page
 from services.gateway.pages import Json, page_of_messages, position_named, rows_wanted, session_named, sort_named
 from services.gateway.scopes.rows import core_message, core_turn
 from shared.contracts.base import Contract
@@ -28,7 +29,9 @@ async def list_messages(request: web.Request) -> web.StreamResponse:
     """A page, or, without any paging parameter, the whole session in the form of older clients."""
     if not any(name in request.query for name in _PAGING):
         return await _whole(request)
-    answer = await request.app[SOURCE].messages(_page(request))
+    page = _page(request)
+    count_page(request.app[HUB].follows(page.session_id))
+    answer = await request.app[SOURCE].messages(page)
     body = page_of_messages(answer)
     if text(request, "around"):
         body |= {"has_older": answer.has_older, "has_newer": answer.has_newer}
@@ -45,6 +48,7 @@ async def list_turns(request: web.Request) -> web.Response:
         limit=_limit(request, bool(after)),
         position=After(row=after) if after else None,
     )
+    count_page(request.app[HUB].follows(page.session_id))
     answer = await request.app[SOURCE].turns(page)
     rows = [core_turn(row) for row in answer.rows]
     return _json(

@@ -14,10 +14,11 @@ from aiohttp import web
 
 from services.gateway.http.bodies import encoded
 from services.gateway.http.errors import BadRequest
-from services.gateway.http.keys import BINDINGS, CALLER, CURSORS, IDENTITY, REGISTRY, SOURCE
+from services.gateway.http.keys import BINDINGS, CALLER, CURSORS, HUB, IDENTITY, REGISTRY, SOURCE
 from services.gateway.http.queries import authors_named, require_storable
 from services.gateway.http.routes import Answer, Json, Parameter, Route, concise_errors
 from services.gateway.ids import named
+from services.gateway.metrics import count_page
 from services.gateway.plugins.bindings import BindingInvalid, GenerationSuperseded
 from services.gateway.plugins.cursors import CursorInvalid, Selection
 from services.gateway.plugins.registry import ActivePlugin
@@ -108,6 +109,7 @@ async def list_messages(request: web.Request) -> web.Response:
         limit=wanted.selection.limit,
         position=wanted.position,
     )
+    count_page(request.app[HUB].follows(page.session_id))
     with _upstream():
         answer = await request.app[SOURCE].messages(page)
     wanted.require(answer)
@@ -125,6 +127,7 @@ async def list_turns(request: web.Request) -> web.Response:
         limit=wanted.selection.limit,
         position=wanted.position,
     )
+    count_page(request.app[HUB].follows(page.session_id))
     with _upstream():
         answer = await request.app[SOURCE].turns(page)
     wanted.require(answer)

@@ -7,6 +7,7 @@ from aiohttp import web
 
 from services.gateway.http.keys import ACCOUNTS, ACTIONS, CALLER, CONNECTIONS, HUB, LIMITS
 from services.gateway.http.routes import Answer, Route, plain_errors
+from services.gateway.http.watched import REQUEST_ID
 from services.gateway.metrics import REFUSED_CONNECTIONS
 from services.gateway.scopes.grants import Grants
 from services.gateway.scopes.hub import Hub
@@ -16,6 +17,7 @@ from services.gateway.websocket.message_actions import MessageActions
 from services.gateway.websocket.session_pushes import SessionPushes
 from services.gateway.websocket.subscriptions import Subscriptions
 from shared.contracts.errors import RequestFailed
+from shared.telemetry import logged_with
 
 
 def actions(source: Source, hub: Hub, grants: Grants) -> Mapping[str, Action]:
@@ -28,7 +30,7 @@ def actions(source: Source, hub: Hub, grants: Grants) -> Mapping[str, Action]:
 
 
 async def socket(request: web.Request) -> web.WebSocketResponse:
-    """Serves one connection until either side closes it."""
+    """Serves one connection until either side closes it. The request's id is the connection's in what is logged."""
     caller, connections = request[CALLER], request.app[CONNECTIONS]
     with ExitStack() as held:
         try:
@@ -39,6 +41,7 @@ async def socket(request: web.Request) -> web.WebSocketResponse:
         connection = Connection(caller, request.app[HUB], request.app[ACTIONS])
         connections.add(connection)
         held.callback(connections.discard, connection)
+        held.enter_context(logged_with(connection=request[REQUEST_ID]))
         return await connection.serve(request)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from services.gateway.metrics import count_page
 from services.gateway.pages import page_of_messages, position_named, rows_wanted, session_named, sort_named
 from services.gateway.scopes.rows import core_message
 from services.gateway.source.requests import Source
@@ -93,6 +94,7 @@ class MessageActions:
             limit=rows_wanted(wanted.limit, position is not None),
             position=position,
         )
+        count_page(connection.hub.follows(page.session_id))
         async with connection.page():
             return page_of_messages(await self._source.messages(page))
 
