@@ -29,6 +29,7 @@ from shared.contracts import streams
 from shared.contracts.errors import RequestFailed, kinds
 from shared.contracts.reads import HostMessages, MessagesPage, ReadRequest, TurnsPage
 from shared.metrics.declaring import Read
+from shared.telemetry import logged_with
 
 logger = logging.getLogger(__name__)
 
@@ -154,13 +155,14 @@ class ReadRequests:
         if is_past(request.deadline):
             READS.labels(request.read.kind, "expired").inc()
             return
-        try:
-            async with asyncio.timeout(request.deadline / 1000 - time.time()):
-                with READ_SECONDS.labels(request.read.kind).time():
-                    await self._answer(request, partial(self._rest, lane, admitted))
-        except TimeoutError:
-            READS.labels(request.read.kind, "expired").inc()
-            logger.info("%s was not answered before its deadline", request.read.kind)
+        with logged_with(request=request.request_id):
+            try:
+                async with asyncio.timeout(request.deadline / 1000 - time.time()):
+                    with READ_SECONDS.labels(request.read.kind).time():
+                        await self._answer(request, partial(self._rest, lane, admitted))
+            except TimeoutError:
+                READS.labels(request.read.kind, "expired").inc()
+                logger.info("%s was not answered before its deadline", request.read.kind)
 
     async def _rest(self, lane: Lane, admitted: Admitted, seconds: float) -> None:
         """Lets others work for some seconds, and until it is this read's turn again."""

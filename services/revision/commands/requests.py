@@ -27,6 +27,7 @@ from shared.contracts.commands import CommandRequest
 from shared.contracts.errors import Failure, RequestFailed, kinds
 from shared.contracts.replies import Envelope
 from shared.contracts.streams import COMMANDS, REVISION_GROUP
+from shared.telemetry import logged_with
 
 logger = logging.getLogger(__name__)
 
@@ -126,7 +127,7 @@ class CommandRequests:
             return
         deadline = asyncio.get_running_loop().time() + request.deadline / 1000 - time.time()
         try:
-            with metrics.COMMAND_SECONDS.labels(request.command.kind).time():
+            with logged_with(request=request.request_id), metrics.COMMAND_SECONDS.labels(request.command.kind).time():
                 result = await self._boundary.execute(request.identity, request.command, deadline)
         except RequestFailed as failed:
             metrics.COMMANDS.labels(request.command.kind, failed.failure.code).inc()
