@@ -212,6 +212,10 @@ class Stack:
         """Where a gateway serves Host RPC."""
         return f"127.0.0.1:{self._listening[name][2]}"
 
+    def metrics_of(self, name: str) -> int:
+        """The port on which a service tells how it is."""
+        return self._listening[name][1]
+
     async def connect(
         self, gateway: str = "gateway", query: str = "", *, headers: Mapping[str, str] | None = None
     ) -> SocketClient:

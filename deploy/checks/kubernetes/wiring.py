@@ -4,14 +4,12 @@ from collections.abc import Iterator
 
 from deploy.checks.kubernetes.manifests import Manifests, Part, part, pod_labels, selects, title
 from deploy.checks.kubernetes.pods import ports_of
+from services.gateway.metrics import CONNECTIONS
 
 DATA = {"kandev-conversation/data": "true"}
 """What the operator's own PostgreSQL and Redis are labelled with, where they run beside the services."""
 
 LEAST_REPLICAS = 2
-
-CONNECTIONS = "kandev_gateway_connections"
-"""The metric that tells how many WebSocket connections a gateway has."""
 
 
 def loose_selectors(manifests: Manifests) -> Iterator[str]:
@@ -68,12 +66,13 @@ def lone_pods(manifests: Manifests) -> Iterator[str]:
 
 def stray_autoscalers(manifests: Manifests) -> Iterator[str]:
     """Autoscalers of nothing, and those that follow another metric than a gateway's connections."""
+    expected = CONNECTIONS.declared.name
     for scaler in manifests.of_kind("HorizontalPodAutoscaler"):
         if not any(_scales(scaler, deployment) for deployment in manifests.deployments()):
             yield f"{title(scaler)}: there is no such deployment"
         followed = [part(metric, "pods", "metric").get("name") for metric in scaler["spec"].get("metrics", ())]
-        if followed != [CONNECTIONS]:
-            yield f"{title(scaler)}: it does not follow {CONNECTIONS}"
+        if followed != [expected]:
+            yield f"{title(scaler)}: it does not follow {expected}"
 
 
 def missing_budgets(manifests: Manifests) -> Iterator[str]:
