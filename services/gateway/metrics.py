@@ -18,7 +18,7 @@ from shared.metrics.pools import pool_reading
 
 ResetReason = Literal["incomplete", "epoch", "overflow", "history", "recreated"]
 
-CLOSE_CODES = ("1000", "1001", "1005", "1006", "1009", "1011", "4008", "4401")
+CLOSE_CODES = ("1000", "1001", "1005", "1006", "1009", "1011", "4008", "4010", "4401")
 """Codes with a series of their own; any other that a client sends counts as `other`."""
 
 METRICS = Metrics("gateway")
@@ -46,7 +46,7 @@ SUBSCRIPTIONS = METRICS.counter(
     outcome=("opened", "resumed", "not_resumed", "refused"),
 )
 QUEUED_FRAMES = METRICS.reading("kandev_gateway_queued_frames", "Frames that wait for clients to read.")
-QUEUED_BYTES = METRICS.reading("kandev_gateway_queued_bytes", "Bytes of those frames.")
+QUEUED_BYTES = METRICS.reading("kandev_gateway_queued_bytes", "Bytes that wait for clients to read.")
 RECEIPTS = METRICS.counter(
     "kandev_gateway_receipts_total",
     "Entries of the receipt streams: followed here, or passed over unparsed.",
