@@ -65,10 +65,21 @@ class EngineConnection(http.client.HTTPConnection):
 
 
 def containers_allowed(image: str) -> bool:
-    """Whether a Docker engine answers and may be used for this image.
-
-    Asked of the engine itself: its Python client leaks a socket, and so a warning, when no engine is there.
+    """Whether a Docker engine answers and may be used for this image, and for the one that clears up behind a run that
+    was killed.
     """
+    return _image_allowed(image) and _image_allowed(reaper_image())
+
+
+def reaper_image() -> str:
+    """The image of the container that removes the others once the run's process is gone."""
+    from testcontainers.core.config import testcontainers_config  # noqa: PLC0415 - as below: slow, and seldom needed
+
+    return testcontainers_config.ryuk_image
+
+
+def _image_allowed(image: str) -> bool:
+    """Asked of the engine itself: its Python client leaks a socket, and so a warning, when no engine is there."""
     connection = EngineConnection()
     try:
         connection.request("GET", f"/images/{image}/json")
