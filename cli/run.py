@@ -10,6 +10,7 @@ import uvloop
 from cli.configuration import load_settings
 from cli.errors import CommandFailed
 from cli.listening import check_places, places_of
+from shared.draining import Draining
 from shared.process import until_stopped
 from shared.reasons import reason
 from shared.settings import Settings
@@ -19,13 +20,13 @@ SERVICES = ("revision", "reader", "gateway")
 
 
 class _Service(Protocol):
-    def serve(self, settings: Settings) -> Coroutine[object, object, None]: ...
+    def serve(self, settings: Settings, draining: Draining) -> Coroutine[object, object, None]: ...
 
 
 @click.command()
 @click.argument("service", type=click.Choice(SERVICES))
 def run(service: str) -> None:
-    """Run one service until it is told to stop (ctrl-c or SIGTERM).
+    """Run one service until it is told to stop: by ctrl-c at once, by SIGTERM when it has drained.
 
     \b
     revision  the write boundary, and the tracker that turns commits into receipts
@@ -40,8 +41,9 @@ def run(service: str) -> None:
     configure_logging(settings, service)
     # The protocol states what every service's main module offers; an import by name has no type of its own.
     module = cast(_Service, importlib.import_module(f"services.{service}.main"))
-    serve: Callable[[], Awaitable[None]] = lambda: module.serve(settings)  # noqa: E731
+    draining = Draining.of(settings)
+    serve: Callable[[], Awaitable[None]] = lambda: module.serve(settings, draining)  # noqa: E731
     try:
-        uvloop.run(until_stopped(serve))
+        uvloop.run(until_stopped(serve, draining))
     except OSError as error:
         raise CommandFailed(f"{service} ended: {reason(error)}.") from error

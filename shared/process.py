@@ -6,11 +6,13 @@ import asyncio
 import gc
 import logging
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
+from shared.draining import Draining
 from shared.metrics.serving import answering
 from shared.origins import host_names, host_refusal
 from shared.serving import Runner
@@ -25,12 +27,13 @@ well.
 
 
 def report(readiness: Readiness) -> tuple[int, dict[str, object]]:
-    """Status and body of `/ready`: 200 `ready`, 200 `degraded`, or 503 `starting`, with the reasons."""
+    """Status and body of `/ready`: 200 `ready`, 200 `degraded`, 503 `starting` or 503 `draining`, with the reasons."""
     reasons = readiness()
     if not reasons:
         return 200, {"status": "ready"}
-    degraded = set(reasons) == {"degraded"}
-    return (200 if degraded else 503), {"status": "degraded" if degraded else "starting", "reasons": reasons}
+    if set(reasons) == {"degraded"}:
+        return 200, {"status": "degraded", "reasons": reasons}
+    return 503, {"status": "draining" if "draining" in reasons else "starting", "reasons": reasons}
 
 
 async def serve_health(settings: Settings, readiness: Readiness, registry: CollectorRegistry) -> web.AppRunner:
@@ -62,22 +65,39 @@ async def serve_health(settings: Settings, readiness: Readiness, registry: Colle
     return runner
 
 
-async def until_stopped(serve: Callable[[], Awaitable[None]]) -> None:
-    """Runs `serve` until it returns, or until SIGINT or SIGTERM cancels it. An error of `serve` is raised."""
+async def until_stopped(serve: Callable[[], Awaitable[None]], draining: Draining) -> None:
+    """Runs `serve` until it returns, or until it is cancelled: by SIGTERM once the process has drained, by SIGINT or a
+    second SIGTERM at once. An error of `serve` is raised.
+    """
     _keep_what_is_loaded()
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    loop, told, stop = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+
+    def terminate() -> None:
+        (stop if told.is_set() else told).set()
+
+    loop.add_signal_handler(signal.SIGINT, stop.set)
+    loop.add_signal_handler(signal.SIGTERM, terminate)
     serving = asyncio.ensure_future(serve())
-    stopping = asyncio.ensure_future(stop.wait())
-    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
+    await _first(serving, told.wait(), stop.wait())
+    if told.is_set() and not serving.done():
+        logger.info("draining")
+        await _first(serving, draining.run(), stop.wait())
     if not serving.done():
         logger.info("stopping")
         serving.cancel()
     await asyncio.gather(serving, return_exceptions=True)
     if not serving.cancelled() and (error := serving.exception()) is not None:
         raise error
+
+
+async def _first(serving: asyncio.Future[None], *others: Coroutine[None, None, object]) -> None:
+    """Returns when `serving` or one of the others is done; the others are then cancelled."""
+    # Any: nothing is made of what they return.
+    waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(other) for other in others]
+    await asyncio.wait({serving, *waiting}, return_when=asyncio.FIRST_COMPLETED)
+    for other in waiting:
+        other.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
 
 
 def _keep_what_is_loaded() -> None:

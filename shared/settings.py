@@ -134,8 +134,8 @@ class Settings(FromEnvironment):
     )
     drain_pause: Annotated[float, Field(ge=0, le=300)] = Field(
         default=0.0,
-        description="Seconds for which a gateway that was told to stop still takes what comes, while /ready refuses: as long "
-        "as its load balancer needs to notice.",
+        description="Seconds for which a gateway that was told to stop still takes what comes, while /ready refuses: "
+        "as many as its load balancer needs to notice.",
     )
     drain_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
         default=10.0,

@@ -215,6 +215,8 @@ class _Stack:
     def _service(self, name: str, instance: int, common: Mapping[str, str], ports: Mapping[str, int]) -> Program:
         label = f"{name}.{instance}"
         environment = {**common, "KANDEV_METRICS_PORT": str(ports["metrics"]), "KANDEV_METRICS_HOST": "127.0.0.1"}
+        # All of it stops together: there is nobody to leave clients to.
+        environment |= {"KANDEV_DRAIN_SECONDS": "0", "KANDEV_DRAIN_PAUSE": "0"}
         address = _authority("127.0.0.1", ports["metrics"])
         if "http" in ports:
             environment |= {

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -34,7 +35,9 @@ from services.gateway.http.keys import (
 from services.gateway.http.socket import actions
 from services.gateway.identity.authentication import Disabled
 from services.gateway.identity.signing_in import SigningIn, enabled
+from services.gateway.leaving import Leaving
 from services.gateway.metrics import METRICS
+from services.gateway.outlook import Outlook
 from services.gateway.plugins.bindings import Bindings
 from services.gateway.plugins.cache import Cache, cache_folder
 from services.gateway.plugins.cursors import Cursors
@@ -66,6 +69,7 @@ from shared.broker.replies import ReplyInbox
 from shared.contracts.control import AccessChanged, MembershipChanged, PluginChanged, UserStateChanged
 from shared.contracts.errors import RequestFailed
 from shared.database import LOST, open_pool
+from shared.draining import Draining
 from shared.metrics.declaring import Read
 from shared.origins import host_names
 from shared.process import serve_health
@@ -99,6 +103,10 @@ class Gateway:
         if self._hub.epoch is None:
             reasons["reader"] = "waiting for a reader to tell the epoch"
         return {**reasons, **self._outlook.reasons()}
+
+    def reads(self) -> Iterable[Read]:
+        """What is open now, for whoever reads the metrics."""
+        return self._reads()
 
     async def serve(self) -> None:
         """Serves until it is cancelled."""
@@ -153,20 +161,26 @@ class Gateway:
             logger.info("listening on http://%s:%d", settings.host, settings.port)
             self._hub, self._receipts, self._outlook = hub, receipts, outlook
             # Requests and calls that are let end still wait for their answers: what brings those stops behind them.
-            async with asyncio.TaskGroup() as carrying, ending(runner), rpc, asyncio.TaskGroup() as group:
-                group.enter
+            async with (
+                asyncio.TaskGroup() as carrying,
+                _ended(runner),
+                rpc,
+                self._draining.by(leaving.drain),
+                asyncio.TaskGroup() as group,
+            ):
                 carrying.create_task(GroupGuard(broker, settings.redis_url, ()).run())
                 carrying.create_task(inbox.run())
-                group.create_task(registry.run())
-                group.create_task(plugins.examine())
-                group.create_task(keyring.run())
+                for part in (registry.run(), plugins.examine(), keyring.run()):
+                    group.create_task(part)
                 if accounts is not None:
                     group.create_task(accounts.watch.run())
                 await _as_soon_as_it_answers(receipts.start, BROKER_ERRORS)
                 group.create_task(receipts.run(Intake(hub, checks, partitions).receive))
                 await _learn_epoch(hub)
-                group.create_task(checks.run())
+                for part in (checks.run(), outlook.run()):
+                    group.create_task(part)
         finally:
+            # The runner's end does nothing the second time; the first is missing where it could not listen.
             for end in (runner.cleanup, hub.stop, source.close, *(client.aclose for client in clients)):
                 await end()
 
@@ -211,9 +225,18 @@ async def _keyring(database: asyncpg.Pool) -> Keyring:
     return keyring
 
 
-async def serve(settings: Settings) -> None:
-    """Runs a gateway until it is cancelled."""
-    await Gateway(settings).serve()
+@asynccontextmanager
+async def _ended(runner: Runner) -> AsyncIterator[None]:
+    """Behind the block, requests in hand are answered, within their time, and connections closed."""
+    try:
+        yield
+    finally:
+        await runner.cleanup()
+
+
+async def serve(settings: Settings, draining: Draining | None = None) -> None:
+    """Runs a gateway until it is cancelled. Told to stop, it leaves its clients to others first."""
+    await Gateway(settings, draining or Draining.of(settings)).serve()
 
 
 async def _as_soon_as_it_answers(step: Callable[[], Awaitable[object]], away: tuple[type[Exception], ...]) -> None:

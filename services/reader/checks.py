@@ -33,7 +33,8 @@ WITH asked AS MATERIALIZED (
           FROM barred b
           JOIN pairs p ON p.workspace_id IS NOT DISTINCT FROM b.workspace_id AND p.user_id = b.user_id
          GROUP BY p.session_id)
-SELECT e.epoch, NOT pg_is_in_recovery() AS on_primary, seen.id, seen.task_id, seen.revision, seen.users
+SELECT e.epoch, NOT pg_is_in_recovery() AS on_primary, seen.id, seen.task_id, seen.revision, seen.users,
+       extract(epoch FROM clock_timestamp() - e.heartbeat_at)::float8 AS tracker_seconds
   FROM conversation.epoch e
   LEFT JOIN LATERAL (
         SELECT a.id, a.task_id, coalesce(r.revision, 0) AS revision, f.users
@@ -92,6 +93,7 @@ async def check_revisions(pool: asyncpg.Pool, check: RevisionCheck) -> tuple[Che
     answer = RevisionAnswer(
         epoch=found[0]["epoch"],
         primary=found[0]["on_primary"],
+        tracker_seconds=found[0]["tracker_seconds"],
         revisions={row["id"]: row["revision"] for row in seen},
         tasks={row["id"]: row["task_id"] for row in seen},
         refused={row["id"]: tuple(row["users"]) for row in seen if row["users"]},

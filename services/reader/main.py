@@ -12,6 +12,7 @@ from shared.broker.connection import BROKER_ERRORS, connect
 from shared.broker.depth import Depth
 from shared.broker.guarded import GroupGuard, open_broker
 from shared.broker.replies import ReplyWriter
+from shared.draining import Draining
 from shared.metrics.declaring import Read
 from shared.metrics.pools import pool_reads
 from shared.process import serve_health
@@ -20,16 +21,17 @@ from shared.settings import Settings
 logger = logging.getLogger(__name__)
 
 
-async def serve(settings: Settings) -> None:
-    """Answers reads until it is cancelled. Stays up, and says at `/ready` what it waits for, while PostgreSQL or Redis
-    is away or the database has no schema.
+async def serve(settings: Settings, draining: Draining | None = None) -> None:
+    """Answers reads until it is cancelled. Told to stop, it takes no more of them and answers those in hand. Stays up,
+    and says at `/ready` what it waits for, while PostgreSQL or Redis is away or the database has no schema.
     """
+    draining = draining or Draining.of(settings)
     availability = Availability(settings)
     broker = open_broker(settings.redis_url)
     guard = GroupGuard(broker, settings.redis_url, [GROUP])
 
     def readiness() -> dict[str, str]:
-        waits = dict(availability.waits)
+        waits = {**availability.waits, **draining.reasons()}
         if not guard.connected:
             waits["redis"] = "Redis does not answer yet"
         return waits
@@ -52,9 +54,13 @@ async def serve(settings: Settings) -> None:
                 if sources.replica is not None:
                     yield from pool_reads(POOL, "replica", sources.replica)
 
+            async def drain() -> None:
+                await guard.leave()
+                await requests.finish()
+
             try:
                 with METRICS.reads(reads):
-                    async with asyncio.TaskGroup() as tasks:
+                    async with draining.by(drain), asyncio.TaskGroup() as tasks:
                         tasks.create_task(depth.run())
                         tasks.create_task(guard.run())
                         tasks.create_task(availability.watch(sources))

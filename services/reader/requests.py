@@ -107,6 +107,11 @@ class ReadRequests:
             yield COST.of(lane.waiting, name, "waiting")
             yield COST.of(lane.working, name, "working")
 
+    async def finish(self) -> None:
+        """Returns once everything in hand is answered, refused or past its deadline."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
     async def close(self) -> None:
         """Drops what is in hand: those who asked will ask another reader."""
         self._closed = True

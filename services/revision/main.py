@@ -21,6 +21,7 @@ from shared.broker.depth import Depth
 from shared.broker.receipts import ReceiptWriter
 from shared.contracts.streams import COMMANDS
 from shared.database import LOST, open_pool
+from shared.draining import Draining
 from shared.metrics.declaring import Read
 from shared.metrics.pools import pool_reads
 from shared.process import serve_health
@@ -39,13 +40,14 @@ ANSWER_SECONDS = 2.0
 class Readiness:
     """What `/ready` is told: each part that is not ready, with what it waits for."""
 
+    draining: Draining
     database: str = "starting"
     tracker: Tracker | None = None
     requests: CommandRequests | None = field(default=None)
 
     def reasons(self) -> dict[str, str]:
         """Empty: ready. Only `degraded`: commands are served, but commits become receipts late or not at all."""
-        found: dict[str, str] = {}
+        found = self.draining.reasons()
         if self.database:
             found["database"] = self.database
         if self.requests is not None and not self.requests.connected:
@@ -55,11 +57,13 @@ class Readiness:
         return found
 
 
-async def serve(settings: Settings) -> None:
-    """Runs until it is cancelled. Survives restarts of PostgreSQL and Redis; raises OSError when the metrics port is
-    taken.
+async def serve(settings: Settings, draining: Draining | None = None) -> None:
+    """Runs until it is cancelled. Told to stop, it takes no more commands and carries out those in hand; only then it
+    gives up the lead, which a standby takes over. Survives restarts of PostgreSQL and Redis; raises OSError when the
+    metrics port is taken.
     """
-    readiness = Readiness()
+    draining = draining or Draining.of(settings)
+    readiness = Readiness(draining)
     health = await serve_health(settings, readiness.reasons, METRICS.registry)
     try:
         pool = await _open_pool(settings, readiness)
@@ -88,7 +92,7 @@ async def _run(settings: Settings, readiness: Readiness, pool: asyncpg.Pool, par
 
     try:
         with METRICS.reads(reads):
-            async with asyncio.TaskGroup() as tasks:
+            async with readiness.draining.by(readiness.requests.drain), asyncio.TaskGroup() as tasks:
                 tasks.create_task(slots.run())
                 tasks.create_task(depth.run())
                 tasks.create_task(tracker.run())

@@ -12,6 +12,7 @@ import logging
 import struct
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self, cast
 
@@ -128,20 +129,28 @@ class GroupGuard:
         self._started: set[StreamSubscriber] = set()
         self._removed: dict[str, bytes] = {}
         self._compared_at = 0.0
+        self._leaving, self._left = asyncio.Event(), asyncio.Event()
         self.connected = False
         """Whether Redis answered when it was last asked, and the subscribers run."""
 
     async def run(self) -> None:
-        """Watches until it is cancelled, then stops the subscribers."""
+        """Watches until it is cancelled or told to leave, then stops the subscribers."""
         try:
             await self._broker.connect()
-            while True:
+            while not self._leaving.is_set():
                 stop_if_cancelled()
                 await self._look()
-                await asyncio.sleep(WATCH_SECONDS)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._leaving.wait(), WATCH_SECONDS)
         finally:
             await self._broker.stop()
             await self._client.aclose()
+            self._left.set()
+
+    async def leave(self) -> None:
+        """Has no more entries taken while `run` runs. Returns once subscribers are done with those that they took."""
+        self._leaving.set()
+        await self._left.wait()
 
     async def _look(self) -> None:
         try:

@@ -269,9 +269,11 @@ class RevisionAnswer(SourcePosition):
     """Current revisions. A session that is missing here is not there, or not the asker's to see.
 
     `refused`: by session, those of its named readers who may not read it. A session that is not there refuses nobody.
+    `tracker_seconds`: how long ago, by the database's clock, the leading tracker was last seen; None: never.
     """
 
     kind: Literal["revisions"] = "revisions"
+    tracker_seconds: float | None = None
     revisions: dict[str, int]
     tasks: dict[str, str]
     refused: dict[str, tuple[str, ...]] = {}

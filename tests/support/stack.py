@@ -267,6 +267,7 @@ class Stack:
             "KANDEV_REDIS_URL": self.redis_url,
             "KANDEV_PORT": str(port),
             "KANDEV_METRICS_PORT": str(metrics),
+            "KANDEV_DRAIN_SECONDS": "0",
             **{f"KANDEV_{key.upper()}": str(value) for key, value in {**self._settings, **more}.items()},
         }
         command: Sequence[str] = (sys.executable, "-m", "cli.main", "run", name)

@@ -64,6 +64,7 @@ def build(
     )
     application.on_shutdown.append(_close_connections)
     application.on_response_prepare.append(_keep_from_caches)
+    application.on_response_prepare.append(_end_when_leaving)
     application.on_response_prepare.append(name_origin)
     application.on_response_prepare.append(name_request)
     application[FORMS] = {
@@ -76,6 +77,13 @@ def build(
 async def _keep_from_caches(_: web.Request, response: web.StreamResponse) -> None:
     """What a caller may see, errors included, is nobody else's; a route whose answers may be kept says so."""
     response.headers.setdefault("Cache-Control", "no-store")
+
+
+async def _end_when_leaving(request: web.Request, response: web.StreamResponse) -> None:
+    """The next request on this connection is for another gateway."""
+    if request.app[CONNECTIONS].leaving and response.status != 101:
+        response.headers["Connection"] = "close"
+        response.force_close()
 
 
 async def _close_connections(application: web.Application) -> None:

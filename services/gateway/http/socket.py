@@ -34,6 +34,7 @@ async def socket(request: web.Request) -> web.WebSocketResponse:
     caller, connections = request[CALLER], request.app[CONNECTIONS]
     with ExitStack() as held:
         try:
+            connections.require_staying()
             held.enter_context(request.app[LIMITS].place(_address(request), caller.identity.user))
         except RequestFailed as refused:
             REFUSED_CONNECTIONS.labels(refused.failure.code).inc()

@@ -64,8 +64,16 @@ class Server:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.announce()
+        await self.stop()
+
+    async def announce(self) -> None:
+        """Says, to whoever asks the health service, that it will stop; and serves on."""
+        await self._health.enter_graceful_shutdown()
+
+    async def stop(self) -> None:
+        """Takes no more calls; those under way may end."""
         if self._server is not None:
-            await self._health.enter_graceful_shutdown()
             await self._server.stop(DRAIN_SECONDS)
 
 

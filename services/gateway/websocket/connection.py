@@ -42,6 +42,9 @@ MAX_PENDING = 512
 while it opens.
 """
 
+LAST_ANSWERS_SECONDS = 5.0
+"""How long a connection that is left to other gateways waits for the answers to its requests."""
+
 Action = Callable[["Connection", ClientMessage], Awaitable[None]]
 
 
@@ -159,6 +162,12 @@ class Connection:
         elif self._transport is not None:
             self._transport.abort()
         await asyncio.wait([self._closing])
+
+    async def leave(self) -> None:
+        """Closes the connection once what it has asked for so far is answered, in so far as that comes in time."""
+        if self._pending:
+            await asyncio.wait(self._pending, timeout=LAST_ANSWERS_SECONDS)
+        await self.close()
 
     async def _close(self, close: Close) -> None:
         """Says why, and waits until the client has answered: aiohttp's own way would drop a client that does not read

@@ -6,16 +6,26 @@ from collections.abc import Collection, Iterable
 from services.gateway.metrics import CONNECTIONS, QUEUED_BYTES, QUEUED_FRAMES
 from services.gateway.websocket.closes import GOING_AWAY, UNAUTHENTICATED
 from services.gateway.websocket.connection import Connection
+from shared.contracts.errors import RequestFailed
 from shared.contracts.identity import Identity
 from shared.metrics.declaring import Read
 
 
 class Connections:
-    """Knows every open connection, to close those whose credential has ended, and all when the process stops."""
+    """Knows every open connection, to close those whose credential has ended, and all when the process leaves its
+    clients to others, or stops.
+    """
 
     def __init__(self) -> None:
         self._open: set[Connection] = set()
         self._ending: dict[Connection, asyncio.Task[None]] = {}
+        self.leaving = False
+        """Whether the process stops: it takes no more connections."""
+
+    def require_staying(self) -> None:
+        """Raises RequestFailed where the process takes no more connections."""
+        if self.leaving:
+            raise RequestFailed("unavailable", "this gateway stops; connect again")
 
     def add(self, connection: Connection) -> None:
         """A client has connected."""
@@ -67,6 +77,18 @@ class Connections:
         for connection in self._open:
             if connection.caller.identity.user == user:
                 connection.notify(text)
+
+    async def leave(self, seconds: float) -> None:
+        """Closes every connection with the code that means: connect again, elsewhere. Evenly over this time: what their
+        clients then ask of others comes as evenly. Each has what it asked for answered first.
+        """
+        self.leaving = True
+        loop, leaving = asyncio.get_running_loop(), list(self._open)
+        begun = loop.time()
+        async with asyncio.TaskGroup() as closing:
+            for number, connection in enumerate(leaving):
+                await asyncio.sleep(begun + seconds * number / len(leaving) - loop.time())
+                closing.create_task(connection.leave())
 
     async def close_all(self) -> None:
         """Closes every connection with the code that means: connect again, elsewhere."""

@@ -11,6 +11,19 @@ DEAD_AFTER_MS = 60_000
 """A consumer that asked for nothing this long is gone: a living one asks every second."""
 
 
+async def hand_over(client: Redis, consumer: str, claim_after_ms: int) -> int:
+    """Lets others claim at once what a consumer that reads no more was given and has not handled; returns how much that
+    was, a thousand entries at most. Raises redis-py's errors.
+    """
+    left = await client.xpending_range(COMMANDS, REVISION_GROUP, min="-", max="+", count=1000, consumername=consumer)
+    if left:
+        entries = cast("list[int | bytes | str | memoryview]", [found["message_id"] for found in left])
+        await client.xclaim(
+            COMMANDS, REVISION_GROUP, consumer, min_idle_time=0, message_ids=entries, idle=claim_after_ms, justid=True
+        )
+    return len(left)
+
+
 async def remove_if_done(client: Redis, consumer: str) -> bool:
     """Removes a consumer that reads no more, unless entries of it are still to be claimed. Raises redis-py's errors."""
     return any(

@@ -60,6 +60,7 @@ class CommandRequests:
 
     def __init__(self, url: SecretStr, boundary: WriteBoundary, claim_after_ms: int = CLAIM_AFTER_MS) -> None:
         self._boundary = boundary
+        self._claim_after_ms = claim_after_ms
         self._client = connect(url)
         self._replies = ReplyWriter(self._client)
         self.consumer = f"revision-{secrets.token_hex(8)}"
@@ -105,6 +106,10 @@ class CommandRequests:
                 tasks.create_task(self._clean())
         finally:
             await self._leave()
+
+    async def drain(self) -> None:
+        """Takes no more commands while `run` runs. Returns once those under way are carried out and answered."""
+        await self._guard.leave()
 
     async def _handle(self, body: bytes, message: RedisStreamMessage) -> None:
         """Carries out one entry, then acknowledges and removes it: what is done takes up no memory in Redis."""
@@ -175,6 +180,7 @@ class CommandRequests:
 
     async def _leave(self) -> None:
         try:
+            await consumers.hand_over(self._client, self.consumer, self._claim_after_ms)
             await consumers.remove_if_done(self._client, self.consumer)
         except (ResponseError, *BROKER_ERRORS) as error:
             logger.debug("consumer %s stays (%s)", self.consumer, type(error).__name__)
