@@ -27,6 +27,8 @@ def public_content(content: str) -> str:
     everything from an opening tag on goes, and at the very end a piece of the tag, from `TELLING_PREFIX` on. A shorter
     piece, such as a lone `<`, is shown until more of it is there: it tells nothing.
     """
+    if TELLING_PREFIX not in content:
+        return content.strip()
     outside, _, _ = _without_blocks(content).partition(OPENING)
     return _without_begun_tag(outside).strip()
 

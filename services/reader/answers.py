@@ -95,11 +95,12 @@ class Reader:
     async def _answer(self, read: Read) -> bytes:
         if isinstance(read, MessagesPage | TurnsPage):
             return _encoded(await self._page(read), read)
+        if isinstance(read, HostMessages):
+            return await list_host_messages(self._sources.serving(authoritative=False), read, self._most_bytes)
         return (await self._other(read)).model_dump_json().encode()
 
     async def _other(
-        self,
-        read: RevisionCheck | SessionSearch | WorkspaceList | TaskList | SessionList | MemberList | HostMessages,
+        self, read: RevisionCheck | SessionSearch | WorkspaceList | TaskList | SessionList | MemberList
     ) -> Contract:
         match read:
             case RevisionCheck():
@@ -108,9 +109,6 @@ class Reader:
                 return await self._search(read)
             case WorkspaceList() | TaskList() | SessionList() | MemberList():
                 return await self._list(read)
-            case HostMessages():
-                pool = self._sources.serving(authoritative=False)
-                return await list_host_messages(pool, read, self._most_bytes)
 
     async def _list(self, read: WorkspaceList | TaskList | SessionList | MemberList) -> ListAnswer:
         pool = self._sources.serving(authoritative=False)

@@ -15,15 +15,17 @@ from functools import cache
 from typing import Literal
 
 import asyncpg
+import orjson
 
 from services.reader.pages import ROW_BYTES
-from services.reader.rows import Columns
-from shared.contracts.reads import HostMessage, HostMessages, HostMessagesAnswer
+from shared.contracts.reads import HostMessages
 
 Leader = Literal["sessions", "tasks", "types"]
 
 _TABLE = "public.task_session_messages"
 _COLUMNS = ("id", "task_session_id", "task_id", "turn_id", "author_type", "type", "created_at")
+"""In the order of a `HostRow`, whose last one is the content."""
+
 _FILTERS: dict[Leader, str] = {"sessions": "task_session_id", "tasks": "task_id", "types": "type"}
 
 UNNAMED = "message"
@@ -132,26 +134,15 @@ def _walk(shape: Shape, columns: str) -> str:
     return f'SELECT {columns} FROM {_TABLE} m {where} ORDER BY {time}, m.id COLLATE "C" LIMIT $2::integer + 1'
 
 
-async def list_host_messages(pool: asyncpg.Pool, read: HostMessages, most_bytes: int) -> HostMessagesAnswer:
-    """The page: at most as many rows as asked for, and fewer where their bytes reach the cap."""
+async def list_host_messages(pool: asyncpg.Pool, read: HostMessages, most_bytes: int) -> bytes:
+    """The page, a `HostMessagesAnswer` as JSON: at most as many rows as asked for, and fewer where their bytes reach
+    the cap.
+    """
     query = query_of(read, most_bytes)
     found = await pool.fetch(query.statement, *query.parameters)
-    kept = tuple(_message(row) for row in found if row["kept"])
-    return HostMessagesAnswer(rows=kept, has_more=len(kept) < len(found))
+    kept = [tuple(row)[:-1] for row in found if row["kept"]]
+    return orjson.dumps({"kind": read.kind, "rows": kept, "has_more": len(kept) < len(found)})
 
 
 def _distinct(values: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(values))
-
-
-def _message(row: Columns) -> HostMessage:
-    return HostMessage(
-        id=row["id"],
-        session_id=row["task_session_id"],
-        task_id=row["task_id"],
-        turn_id=row["turn_id"],
-        author_type=row["author_type"],
-        content=row["content"],
-        type=row["type"],
-        created_at=row["created_at"],
-    )

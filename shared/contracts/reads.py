@@ -347,27 +347,18 @@ class ListAnswer(SourcePosition):
     members: tuple[MemberRow, ...] = ()
 
 
-class HostMessage(Contract):
-    """What plugins' own processes are told of a message, before its content is sanitised.
-
-    `created_at`: microseconds since 1970.
-    """
-
-    id: str
-    session_id: str
-    task_id: str | None
-    turn_id: str | None
-    author_type: AuthorType
-    content: str
-    type: str
-    created_at: int
+HostRow = tuple[str, str, str | None, str | None, AuthorType, str, int, str]
+"""What plugins' own processes are told of a message, before its content is sanitised: id, session, task, turn, author,
+type, time in microseconds since 1970, content. In JSON an array: names and models for each of many rows would cost more
+than reading them.
+"""
 
 
 class HostMessagesAnswer(Contract):
     """A page of messages of all conversations. It has no position: revisions are those of one session."""
 
     kind: Literal["host_messages"] = "host_messages"
-    rows: tuple[HostMessage, ...]
+    rows: tuple[HostRow, ...]
     has_more: bool
 
 

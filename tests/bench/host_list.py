@@ -75,18 +75,18 @@ async def measure(ground: Ground, messages: int) -> Sequence[Figure]:
                     taken[name].append(time.perf_counter() - began)
                 if count != ROWS:
                     raise RuntimeError(f"{name}: {count} messages were listed, not {ROWS}")
-    listed = f"a task's last day over Host RPC, {ROWS:,} of {tasks * ROWS * DAYS:,} messages, p50"
+    figure = f"a task's last day over Host RPC, {ROWS:,} of {tasks * ROWS * DAYS:,} messages, p50"
     product_ms = 1000 * median(taken["product"])
     return [
         Figure(
-            listed,
+            figure,
             product_ms,
             "ms",
             1000 * median(taken["query"]),
             "the same query on a bare connection",
             Target("at most", 2.0),
         ),
-        Figure(listed, product_ms, "ms", 1000 * median(taken["pages"]), f"in pages of {PAGE} on a bare connection"),
+        Figure(figure, product_ms, "ms", 1000 * median(taken["pages"]), f"in pages of {PAGE} on a bare connection"),
     ]
 
 

@@ -1,5 +1,6 @@
 """Messages of conversations."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime
 
@@ -20,7 +21,33 @@ class MessageReader:
         self, wanted: MessageFilter | None = None, page: Page | None = None
     ) -> tuple[list[Message], PageInfo]:
         """One page. Raises HostError, and ValueError for a time without a zone."""
-        wanted, page = wanted or MessageFilter(), page or Page()
+        response = await self._response(wanted or MessageFilter(), page or Page())
+        return [_message(each) for each in response.messages], _info(response)
+
+    async def all(self, wanted: MessageFilter | None = None, page_size: int = MOST_ROWS) -> AsyncIterator[Message]:
+        """Every message, page by page; each page is asked for while the one before is looked at. One that is written
+        meanwhile comes too where it belongs behind what was read. Raises what `list` raises.
+        """
+        wanted = wanted or MessageFilter()
+        next_page: asyncio.Task[wire.ListMessagesResponse] | None = self._asked(wanted, Page(page_size))
+        try:
+            while next_page is not None:
+                response = await next_page
+                info = _info(response)
+                next_page = self._asked(wanted, Page(page_size, info.next_cursor)) if info.has_more else None
+                # Whoever looks without waiting for anything would not let it be sent: the task starts, then its call.
+                for _ in range(2):
+                    await asyncio.sleep(0)
+                for each in response.messages:
+                    yield _message(each)
+        finally:
+            if next_page is not None:
+                next_page.cancel()  # also where it has failed: then nobody is told
+
+    def _asked(self, wanted: MessageFilter, page: Page) -> asyncio.Task[wire.ListMessagesResponse]:
+        return asyncio.get_running_loop().create_task(self._response(wanted, page))
+
+    async def _response(self, wanted: MessageFilter, page: Page) -> wire.ListMessagesResponse:
         request = wire.ListMessagesRequest(
             filter=wire.MessageFilter(
                 session_ids=wanted.session_ids,
@@ -31,18 +58,11 @@ class MessageReader:
             ),
             page=wire.Page(limit=page.limit, cursor=page.cursor),
         )
-        response = await self._caller.call("ListMessages", request, wire.ListMessagesResponse.FromString)
-        info = PageInfo(response.page_info.next_cursor, response.page_info.has_more)
-        return [_message(each) for each in response.messages], info
+        return await self._caller.call("ListMessages", request, wire.ListMessagesResponse.FromString)
 
-    async def all(self, wanted: MessageFilter | None = None, page_size: int = MOST_ROWS) -> AsyncIterator[Message]:
-        """Every message, page by page. One that is written meanwhile comes too where it belongs behind what came."""
-        cursor, more = "", True
-        while more:
-            messages, info = await self.list(wanted, Page(page_size, cursor))
-            for message in messages:
-                yield message
-            cursor, more = info.next_cursor, info.has_more
+
+def _info(response: wire.ListMessagesResponse) -> PageInfo:
+    return PageInfo(response.page_info.next_cursor, response.page_info.has_more)
 
 
 def _text(name: str, moment: datetime | str | None) -> str | None:

@@ -10,7 +10,7 @@ from services.gateway.rpc.cursors import cursor_of, place_of
 from services.gateway.rpc.errors import CallRefused
 from services.gateway.rpc.generated import plugin_pb2 as wire
 from services.gateway.rpc.moments import microsecond_from
-from shared.contracts.reads import MAX_HOST_ROWS, HostMessage, HostMessages, HostMessagesAnswer, Keyset
+from shared.contracts.reads import MAX_HOST_ROWS, HostMessages, HostMessagesAnswer, Keyset
 from shared.sanitizer import public_content
 from shared.times import format_microseconds
 
@@ -49,9 +49,23 @@ def response_of(answer: HostMessagesAnswer) -> wire.ListMessagesResponse:
     """The response that an answer makes."""
     page = wire.PageInfo()
     if answer.has_more:
-        last = answer.rows[-1]
-        page = wire.PageInfo(next_cursor=cursor_of(Keyset(time=last.created_at, id=last.id)), has_more=True)
-    return wire.ListMessagesResponse(messages=map(_message, answer.rows), page_info=page)
+        last_id, *_, last_time, _ = answer.rows[-1]
+        page = wire.PageInfo(next_cursor=cursor_of(Keyset(time=last_time, id=last_id)), has_more=True)
+    response = wire.ListMessagesResponse(page_info=page)
+    # Made in its place: half of the time that it takes to make a message and to copy it there.
+    add = response.messages.add
+    for message_id, session_id, task_id, turn_id, author_type, message_type, created_at, content in answer.rows:
+        add(
+            id=message_id,
+            session_id=session_id,
+            task_id=task_id or "",
+            turn_id=turn_id or "",
+            author_type=author_type,
+            content=_bounded(public_content(content)),
+            type=message_type or "message",
+            created_at=_second(created_at // _SECOND),
+        )
+    return response
 
 
 def _moment(field: str, text: str) -> int | None:
@@ -61,19 +75,6 @@ def _moment(field: str, text: str) -> int | None:
         return microsecond_from(text)
     except ValueError as error:
         raise CallRefused(StatusCode.INVALID_ARGUMENT, f"{field} must be RFC3339: {error}") from None
-
-
-def _message(row: HostMessage) -> wire.Message:
-    return wire.Message(
-        id=row.id,
-        session_id=row.session_id,
-        task_id=row.task_id or "",
-        turn_id=row.turn_id or "",
-        author_type=row.author_type,
-        content=_bounded(public_content(row.content)),
-        type=row.type or "message",
-        created_at=_second(row.created_at // _SECOND),
-    )
 
 
 @lru_cache(maxsize=4096)  # rows of a page are of few seconds

@@ -8,21 +8,13 @@ from services.gateway.rpc.errors import CallRefused, refused
 from services.gateway.rpc.generated import plugin_pb2 as wire
 from services.gateway.rpc.messages import MOST_CONTENT_BYTES, read_of, response_of
 from shared.contracts.errors import ErrorCode, RequestFailed
-from shared.contracts.reads import HostMessage, HostMessages, HostMessagesAnswer, Keyset
+from shared.contracts.reads import HostMessages, HostMessagesAnswer, HostRow, Keyset
 
 
-def row(**more: object) -> HostMessage:
-    fields = {
-        "id": "m",
-        "session_id": "s",
-        "task_id": "t",
-        "turn_id": None,
-        "author_type": "agent",
-        "content": "text",
-        "type": "message",
-        "created_at": 1_000_000,
-    }
-    return HostMessage.model_validate({**fields, **more})
+def row(
+    message_id: str = "m", *, task_id: str | None = "t", created_at: int = 1_000_000, content: str = "text"
+) -> HostRow:
+    return (message_id, "s", task_id, None, "agent", "message", created_at, content)
 
 
 def test_an_empty_request_asks_for_the_first_50_of_everything() -> None:
@@ -43,7 +35,7 @@ def test_the_numbers_of_the_fields_are_those_of_kandev() -> None:
 
 
 def test_a_list_goes_on_behind_its_last_row() -> None:
-    rows = (row(id="a", created_at=5), row(id="b", created_at=7))
+    rows = (row("a", created_at=5), row("b", created_at=7))
     info = response_of(HostMessagesAnswer(rows=rows, has_more=True)).page_info
     assert (place_of(info.next_cursor), info.has_more) == (Keyset(time=7, id="b"), True)
     assert response_of(HostMessagesAnswer(rows=rows, has_more=False)).page_info == wire.PageInfo()
