@@ -20,7 +20,11 @@ from tests.bench.pacing import paced
 from tests.bench.process import AnsweringProgram, Program
 from tests.bench.writing import CONTENT_BYTES, Writer, seed
 
-SCOPES = (1000, 5000)
+SCOPES: Mapping[int, Sequence[int]] = {1000: (1,), 5000: (1, 4)}
+"""How many scopes, and how many of them share a connection: one, or four as in a browser with a transcript and some
+panels. Bare servers have a connection for each.
+"""
+
 ROUNDS = 2
 
 CALM_FRAMES = 20_000.0
@@ -96,25 +100,29 @@ async def measure(ground: Ground, seconds: float, *, all_peers: bool) -> Sequenc
     load = Load()
     with apart() as on_its_own_core:
         on_its_own_core(ground.services["gateway"])
-        for scopes in SCOPES:
+        for scopes, sharing in SCOPES.items():
             async with AsyncExitStack() as stack:
                 bare: list[Bare] = []
                 async for each in _bare_servers(stack, ground, scopes, all_peers=all_peers):
                     on_its_own_core(each.program)
                     bare.append(each)
-                figures += await _in_turn(ground, scopes, seconds, bare, load)
+                for shared in sharing:
+                    figures += await _in_turn(ground, scopes, seconds, bare, load, shared=shared)
     return (*figures, *load.figures())
 
 
-async def _in_turn(ground: Ground, scopes: int, seconds: float, bare: Sequence[Bare], load: Load) -> Sequence[Figure]:
-    gateway = ground.services["gateway"]
-    await seed(ground.pool, f"crowd-{scopes}", 1, 1)
-    session, message = f"crowd-{scopes}-1", f"crowd-{scopes}-1-1"
+async def _in_turn(
+    ground: Ground, scopes: int, seconds: float, bare: Sequence[Bare], load: Load, *, shared: int
+) -> Sequence[Figure]:
+    gateway, crowd = ground.services["gateway"], f"crowd-{scopes}-{shared}"
+    await seed(ground.pool, crowd, 1, 1)
+    session, message = f"{crowd}-1", f"{crowd}-1-1"
     writer = Writer(ground.pool, [message])
     lines = [subscription(scope, session, VIEWS[scope % len(VIEWS)]) for scope in range(scopes)]
     calm = CALM_FRAMES / scopes
     figures: list[Figure] = []
-    async with audience(ground, ground.port, possible(scopes), lines) as followers:
+    name = f"{scopes:,} scopes" if shared == 1 else f"{scopes:,} scopes, {shared} on each connection"
+    async with audience(ground, ground.port, possible(scopes // shared), lines) as followers:
         await paced(calm, FRESH_SECONDS, writer.commit)
         for each in bare:
             await each.tick(calm, FRESH_SECONDS, CONTENT_BYTES)
@@ -128,7 +136,7 @@ async def _in_turn(ground: Ground, scopes: int, seconds: float, bare: Sequence[B
                 for each in beside:
                     work = each.tick(ticks, seconds, size)
                     each.taken.append(await spent(each.clients, each.program, load, work))
-            figures += _figures(f"{scopes:,} scopes, {case}", reduce(add, product), beside, joined=rate > calm)
+            figures += _figures(f"{name}, {case}", reduce(add, product), beside, joined=rate > calm)
             for each in beside:
                 each.taken.clear()
     return figures

@@ -42,8 +42,9 @@ class Frame:
             self._framed = bytearray(framed(self.for_scope(encoded_scope_id)))
             self._place = len(self._framed) - len(self.tail) - length
             self._put = Struct(f"{length}s").pack_into
-        self._put(self._framed, self._place, encoded_scope_id)
-        return self._framed
+        put, frame = self._put, self._framed
+        put(frame, self._place, encoded_scope_id)
+        return frame
 
 
 def change(session_id: str, epoch: str, projection: Projection) -> Frame:

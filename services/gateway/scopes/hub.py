@@ -147,6 +147,7 @@ class Hub:
         for scope in scopes:
             if scope.phase in {Phase.LIVE, Phase.AWAITING_RESET}:
                 scope.phase = Phase.OPENING
+                self._sessions[scope.session_id].add(scope)
                 self._spawn(self._reopen(scope))
 
     def end(self, scopes: Iterable[Scope]) -> None:

@@ -10,6 +10,9 @@ from services.gateway.scopes.rows import core_message, core_turn, plugin_message
 from shared.contracts.receipts import MAX_OPERATIONS, MAX_RECEIPT_BYTES, ChangeReceipt, Operation, Selection
 from shared.contracts.rows import AuthorType, Entity
 
+Form = Literal["core", "plugin"]
+"""How rows look to first-party consumers, and to plugins."""
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -23,7 +26,7 @@ class View:
     session_id: str
     task_id: str | None = None
     authors: frozenset[AuthorType] = frozenset()
-    rows: Literal["core", "plugin"] = "core"
+    rows: Form = "core"
 
     def selects(self, entity: Entity, selection: Selection) -> bool:
         """Whether a row with this selection is shown."""
@@ -58,26 +61,44 @@ class Projection:
 
 
 def project(receipt: ChangeReceipt, view: View) -> Projection:
-    """What the receipt means for scopes of this view.
+    """What the receipt means for scopes of this view alone: see `Viewing`."""
+    return Viewing(receipt).through(view)
+
+
+class Viewing:
+    """A receipt on its way to the views of its session. Each row is encoded once in each form, however many views show
+    it.
 
     A row that the view selects is an upsert, whether it was shown before or enters now. A row that it no longer selects
     is a remove if it may have been shown before. An incomplete receipt, one that lacks a row, or one whose projection
     would be too large for a frame, is a reset.
     """
-    if not receipt.complete or any(_lacks_row(operation) for operation in receipt.operations):
-        return Projection(receipt.base_revision, receipt.revision, None)
-    projected = Projection(receipt.base_revision, receipt.revision, tuple(_operations(receipt, view)))
-    if len(projected.operations or ()) > MAX_OPERATIONS or projected.size > MAX_RECEIPT_BYTES:
-        return Projection(receipt.base_revision, receipt.revision, None)
-    return projected
 
+    def __init__(self, receipt: ChangeReceipt) -> None:
+        self.receipt = receipt
+        self._is_told = receipt.complete and not any(_lacks_row(operation) for operation in receipt.operations)
+        self._rows = [(operation, _selection(operation)) for operation in receipt.operations if self._is_told]
+        self._upserts: dict[tuple[int, Form], bytes] = {}
 
-def _operations(receipt: ChangeReceipt, view: View) -> Iterator[Projected]:
-    for operation in receipt.operations:
-        if (current := _selection(operation)) is not None and view.selects(operation.entity, current):
-            yield Projected(operation.entity, operation.id, _upsert(operation, view))
-        elif _may_be_shown(operation, view):
-            yield Projected(operation.entity, operation.id, _remove(operation))
+    def through(self, view: View) -> Projection:
+        """What it means for scopes of a view."""
+        told = tuple(self._operations(view))
+        projected = Projection(self.receipt.base_revision, self.receipt.revision, told)
+        if self._is_told and len(told) <= MAX_OPERATIONS and projected.size <= MAX_RECEIPT_BYTES:
+            return projected
+        return Projection(projected.base, projected.revision, None)
+
+    def _operations(self, view: View) -> Iterator[Projected]:
+        for place, (operation, current) in enumerate(self._rows):
+            if current is not None and view.selects(operation.entity, current):
+                yield Projected(operation.entity, operation.id, self._upsert(place, operation, view.rows))
+            elif _may_be_shown(operation, view):
+                yield Projected(operation.entity, operation.id, _remove(operation))
+
+    def _upsert(self, place: int, operation: Operation, form: Form) -> bytes:
+        if (known := self._upserts.get((place, form))) is None:
+            known = self._upserts[place, form] = _upsert(operation, form)
+        return known
 
 
 def _may_be_shown(operation: Operation, view: View) -> bool:
@@ -103,8 +124,8 @@ def _selection(operation: Operation) -> Selection | None:
     return None
 
 
-def _upsert(operation: Operation, view: View) -> bytes:
-    core = view.rows == "core"
+def _upsert(operation: Operation, form: Form) -> bytes:
+    core = form == "core"
     body: dict[str, object] = {"kind": "upsert", "entity": operation.entity, "id": operation.id}
     if operation.entity == "message" and (message := operation.message) is not None:
         body["message"] = core_message(message) if core else plugin_message(message)

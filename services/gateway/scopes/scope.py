@@ -56,6 +56,12 @@ class Consumer(Protocol):
     def has_room(self, frames: int, size: int) -> bool:
         """Whether that many frames of `size` bytes in all could be offered now."""
 
+    def gather(self) -> None:
+        """Keeps frames that could go out at once, until `send_gathered`: more of them are about to be offered."""
+
+    def send_gathered(self) -> None:
+        """Sends what was gathered in as few writes as possible."""
+
     def deliver(self, text: bytes) -> None:
         """Sends or queues what must not be lost: terminal frames and removals are few and survive overflow (G3)."""
 
@@ -138,7 +144,8 @@ class Scope:
         """Sends a change that is above what was sent; anything else it has already, or had better not see."""
         if self.phase is _LIVE and change.revision > self.sent:
             self.sent = change.revision
-            if not self.offer(frame.framed_for_scope(self.encoded_id), self):
+            offer = self.offer  # called by its own name: what a slot holds is not looked up as quickly as a method
+            if not offer(frame.framed_for_scope(self.encoded_id), self):
                 self.await_reset()
 
     def tell_check(self, revision: int) -> None:

@@ -116,6 +116,16 @@ class Connection:
         """Whether that many frames of `size` bytes in all could be offered now."""
         return self._outbox is not None and self._outbox.has_room(frames, size)
 
+    def gather(self) -> None:
+        """Keeps frames that are offered, until `send_gathered`."""
+        if self._outbox is not None:
+            self._outbox.gather()
+
+    def send_gathered(self) -> None:
+        """Sends the frames that were kept."""
+        if self._outbox is not None:
+            self._outbox.send_gathered()
+
     def notify(self, text: bytes) -> None:
         """Sends or queues what may be lost when the client has no room for it."""
         if self._outbox is not None:

@@ -30,6 +30,7 @@ class Outbox:
         "_descriptor",
         "_drained",
         "_draining",
+        "_gathered",
         "_overflowed",
         "_socket",
         "_straight",
@@ -50,10 +51,12 @@ class Outbox:
         self._blocked = blocked
         self._backlog = Backlog()
         self._overflowed = False
+        self._gathered: bytearray | None = None
+        """Frames that are kept to be sent together; never while something is queued."""
         self._draining: asyncio.Task[None] | None = None
         self._closed = False
         self._straight = True
-        """Nothing is queued, and the outbox is not closed."""
+        """Nothing is queued or gathered, and the outbox is not closed."""
 
     def offer(self, frame: bytes | bytearray, owner: Owner) -> bool:
         """Sends or queues a frame, of which a copy is kept if any; `False` when there is no room for it, and none could
@@ -63,21 +66,8 @@ class Outbox:
         transport would do, too, but its way there costs an eighth of all that a frame costs.
         """
         if not self._straight:
-            return self._enqueue(text_of(frame), owner)
-        transport = self._transport
-        waiting = transport.get_write_buffer_size()
-        if waiting > MAX_BUFFERED:
-            return self._enqueue(text_of(frame), owner)
-        if transport.is_closing():
-            # It takes no more, and its descriptor may soon be another's. The connection's reader notices and ends it.
-            return True
-        try:
-            written = 0 if waiting else os.write(self._descriptor, frame)
-        except OSError:
-            written = 0  # full, or broken: the transport meets it as well, and knows what to do
-        if written != len(frame):
-            transport.write(bytes(frame[written:]))
-        return True
+            return self._gather(frame) if self._gathered is not None else self._enqueue(text_of(frame), owner)
+        return self._write(frame) or self._enqueue(text_of(frame), owner)
 
     @property
     def queued_frames(self) -> int:
@@ -93,8 +83,24 @@ class Outbox:
         """Whether the queue could take that many frames of `size` bytes in all, and nobody had to give way."""
         return self._backlog.has_room(frames, size)
 
+    def gather(self) -> None:
+        """Keeps what is offered from now on, until `send_gathered` or until it is much: a write of several frames costs
+        little more than that of one. A client that is behind gets what is queued for it as before.
+        """
+        if self._straight and not self._transport.get_write_buffer_size():
+            self._gathered, self._straight = bytearray(), False
+
+    def send_gathered(self) -> None:
+        """Sends what was gathered."""
+        gathered, self._gathered = self._gathered, None
+        if gathered is not None:
+            self._straight = True
+            if gathered:
+                self._write(gathered)
+
     def deliver(self, text: bytes) -> None:
         """Sends or queues a text whatever the queue holds: replies and endings, as many as were asked for."""
+        self.send_gathered()
         if self._straight and self._transport.get_write_buffer_size() <= MAX_BUFFERED:
             if not self._transport.is_closing():
                 self._transport.write(framed(text))
@@ -109,10 +115,34 @@ class Outbox:
 
     def close(self) -> None:
         """Drops what waits and what comes. A frame that the transport has begun to send is sent to its end."""
-        self._closed, self._straight = True, False
+        self._closed, self._straight, self._gathered = True, False, None
         if self._draining is not None:
             self._draining.cancel()
         self._backlog.clear()
+
+    def _write(self, frames: bytes | bytearray) -> bool:
+        """Sends whole frames; `False` when too much waits before them."""
+        transport = self._transport
+        waiting = transport.get_write_buffer_size()
+        if waiting > MAX_BUFFERED:
+            return False
+        if transport.is_closing():
+            # It takes no more, and its descriptor may soon be another's. The connection's reader notices and ends it.
+            return True
+        try:
+            written = 0 if waiting else os.write(self._descriptor, frames)
+        except OSError:
+            written = 0  # full, or broken: the transport meets it as well, and knows what to do
+        if written != len(frames):
+            transport.write(bytes(frames[written:]))
+        return True
+
+    def _gather(self, frame: bytes | bytearray) -> bool:
+        if self._gathered is not None:
+            self._gathered += frame
+            if len(self._gathered) > MAX_BUFFERED:
+                self.send_gathered()
+        return True
 
     def _enqueue(self, text: bytes, owner: Owner) -> bool:
         if self._closed:

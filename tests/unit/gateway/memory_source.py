@@ -68,6 +68,9 @@ class NotingConsumer:
 
     def __init__(self) -> None:
         self.room = True
+        self.gathering = False
+        self.gathered: list[int] = []
+        """Frames that were sent together, each time that something was gathered."""
         self.sent: list[dict[str, Any]] = []  # any: parsed frames
         self.forgotten: list[Scope] = []
 
@@ -78,6 +81,16 @@ class NotingConsumer:
 
     def has_room(self, frames: int, size: int) -> bool:
         return self.room
+
+    def gather(self) -> None:
+        assert not self.gathering
+        self.gathering = True
+        self.gathered.append(-len(self.sent))
+
+    def send_gathered(self) -> None:
+        assert self.gathering
+        self.gathering = False
+        self.gathered[-1] += len(self.sent)
 
     def deliver(self, text: bytes) -> None:
         self.sent.append(orjson.loads(text))

@@ -75,6 +75,12 @@ class Replies(Connection):
     def has_room(self, frames: int, size: int) -> bool:
         return self.consumer.has_room(frames, size)
 
+    def gather(self) -> None:
+        self.consumer.gather()
+
+    def send_gathered(self) -> None:
+        self.consumer.send_gathered()
+
     def deliver(self, text: bytes) -> None:
         self.consumer.deliver(text)
 

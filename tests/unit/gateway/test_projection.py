@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.gateway.scopes.joining import join
-from services.gateway.scopes.projection import Projection, View, project
+from services.gateway.scopes.projection import Projection, View, Viewing, project
 from services.gateway.scopes.rows import core_message, core_turn, plugin_message, plugin_turn
 from shared.contracts.plugin_wire import PluginOperation
 from shared.contracts.receipts import MAX_OPERATIONS, Operation
@@ -187,3 +187,11 @@ def test_an_operation_of_a_plugin_is_as_its_contract_says() -> None:
 def test_first_party_consumers_and_plugins_never_share_a_view() -> None:
     assert View("s") != View("s", rows="plugin")
     assert View("s", rows="plugin") == View("s", rows="plugin")
+
+
+def test_a_row_is_encoded_once_for_all_views_that_show_it_alike() -> None:
+    viewing = Viewing(change(1, upsert(message("m", content="text"))))
+    views = (View("s"), View("s", authors=frozenset({"user", "agent"})), View("s", rows="plugin"))
+    [first], [alike], [other] = (viewing.through(view).operations or () for view in views)
+    assert first.encoded is alike.encoded
+    assert first.encoded != other.encoded

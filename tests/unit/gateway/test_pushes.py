@@ -57,7 +57,7 @@ def scope(consumer: NotingConsumer) -> PushScope:
     return opened
 
 
-def test_each_change_above_the_opening_is_told_once() -> None:
+async def test_each_change_above_the_opening_is_told_once() -> None:
     """Copies of a second leader, and what the opening read shows already, are not told."""
     consumer = NotingConsumer()
     session = SessionScopes("s")
