@@ -152,6 +152,28 @@ class Settings(FromEnvironment):
         default=256,
         description="Most WebSocket connections of one gateway that are the same user's; without accounts, any.",
     )
+    scopes_per_user: Annotated[int, Field(ge=1)] = Field(
+        default=4_096,
+        description="Most subscriptions of one gateway that are the same user's; without accounts, that come from the "
+        "same address.",
+    )
+    vacant_connections: Annotated[int, Field(ge=1)] = Field(
+        default=4_096,
+        description="Most connections of one gateway's public port with no request in hand, yet or any more. Beyond "
+        "them the one that has waited longest is closed.",
+    )
+    head_seconds: Annotated[float, Field(gt=0)] = Field(
+        default=75.0,
+        description="Seconds in which a connection has to bring the whole head of a request, from its opening or its "
+        "last answer. More than a proxy keeps connections to the gateway unused.",
+    )
+    body_seconds: Annotated[float, Field(gt=0)] = Field(
+        default=300.0, description="Seconds in which the whole body of a request has to come, from the end of its head."
+    )
+    idle_seconds: Annotated[float, Field(gt=0)] = Field(
+        default=1_800.0,
+        description="Seconds after which a WebSocket connection is closed on which nothing is followed or asked for.",
+    )
     resume_megabytes: Annotated[int, Field(ge=0, le=65536)] = Field(
         default=64,
         description="Most memory (MiB) for the latest receipts, which spare clients that come back from reading again. "

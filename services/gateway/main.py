@@ -73,7 +73,7 @@ from shared.draining import Draining
 from shared.metrics.declaring import Read
 from shared.origins import host_names
 from shared.process import serve_health
-from shared.serving import Runner
+from shared.serving import Patience, Runner
 from shared.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ class Gateway:
         accounts = None if settings.auth == "disabled" else enabled(settings, database, connections, control)
         _authenticate(application, accounts)
         rpc = Server(settings, Host(source, tokens))
-        runner = Runner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+        runner = Runner(application, _patience(settings), access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
         await runner.setup()
         site, outlook = web.TCPSite(runner, settings.host, settings.port), Outlook(source, database, settings)
         leaving = Leaving(settings, site, rpc, connections)
@@ -170,7 +170,7 @@ class Gateway:
             ):
                 carrying.create_task(GroupGuard(broker, settings.redis_url, ()).run())
                 carrying.create_task(inbox.run())
-                for part in (registry.run(), plugins.examine(), keyring.run()):
+                for part in (registry.run(), plugins.examine(), keyring.run(), connections.run(settings.idle_seconds)):
                     group.create_task(part)
                 if accounts is not None:
                     group.create_task(accounts.watch.run())
@@ -197,7 +197,12 @@ def _limits(settings: Settings) -> Limits:
         everybody=settings.connections,
         address=settings.connections_per_address,
         user=None if settings.auth == "disabled" else settings.connections_per_user,
+        scopes=settings.scopes_per_user,
     )
+
+
+def _patience(settings: Settings) -> Patience:
+    return Patience(head=settings.head_seconds, body=settings.body_seconds, vacant=settings.vacant_connections)
 
 
 def _authenticate(application: web.Application, accounts: SigningIn | None) -> None:

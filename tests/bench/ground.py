@@ -109,6 +109,7 @@ class Ground:
             "KANDEV_METRICS_PORT": str(self.ports.private()),
             "KANDEV_LOG_LEVEL": "ERROR",
             "KANDEV_CONNECTIONS_PER_ADDRESS": "20000",
+            "KANDEV_SCOPES_PER_USER": "1000000",
             **more,
         }
         return Program(sys.executable, "-m", "cli.main", "run", name, environment=environment)

@@ -13,7 +13,7 @@ from services.gateway.locales import SHIPPED, preferred
 from services.gateway.plugins.registry import ActivePlugin
 from services.gateway.prompts import MOST_PROMPTS
 from services.gateway.websocket.connection import MAX_MESSAGE_BYTES
-from services.gateway.websocket.subscriptions import MAX_SCOPES
+from services.gateway.websocket.limits import MAX_SCOPES
 from shared.contracts.base import Contract
 from shared.contracts.commands import MAX_CONTENT_CHARACTERS
 from shared.contracts.reads import MAX_PAGE_ROWS

@@ -35,11 +35,11 @@ async def socket(request: web.Request) -> web.WebSocketResponse:
     with ExitStack() as held:
         try:
             connections.require_staying()
-            held.enter_context(request.app[LIMITS].place(_address(request), caller.identity.user))
+            place = held.enter_context(request.app[LIMITS].place(_address(request), caller.identity.user))
         except RequestFailed as refused:
             REFUSED_CONNECTIONS.labels(refused.failure.code).inc()
             raise
-        connection = Connection(caller, request.app[HUB], request.app[ACTIONS])
+        connection = Connection(caller, request.app[HUB], request.app[ACTIONS], place)
         connections.add(connection)
         held.callback(connections.discard, connection)
         held.enter_context(logged_with(connection=request[REQUEST_ID]))

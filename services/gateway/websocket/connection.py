@@ -19,6 +19,7 @@ from services.gateway.surrogates import is_unicode, lone_surrogate
 from services.gateway.websocket import closes
 from services.gateway.websocket.closes import Close
 from services.gateway.websocket.framing import closing_frame, framed
+from services.gateway.websocket.limits import Place
 from services.gateway.websocket.outbox import Outbox
 from shared.contracts.base import Contract
 from shared.contracts.wire import ClientMessage, RequestError, RequestErrorCode
@@ -51,11 +52,13 @@ Action = Callable[["Connection", ClientMessage], Awaitable[None]]
 class Connection:
     """A connected client. Replies come in the order in which requests could be answered, not the one they came in."""
 
-    def __init__(self, caller: Caller, hub: Hub, actions: Mapping[str, Action]) -> None:
+    def __init__(self, caller: Caller, hub: Hub, actions: Mapping[str, Action], place: Place) -> None:
         self.caller = caller
         self.hub = hub
         self.scopes: dict[str, Scope] = {}
         self._actions = actions
+        self._place = place
+        self._active_at = asyncio.get_running_loop().time()
         self._pending: dict[asyncio.Task[None], int] = {}
         self._page = asyncio.Lock()
         self._closing: asyncio.Task[None] | None = None
@@ -139,10 +142,24 @@ class Connection:
         if self._outbox is not None:
             self._outbox.deliver(text)
 
+    def hold(self, scope: Scope) -> None:
+        """Takes a scope on, of an id that is free. Raises RequestFailed `limit_exceeded`."""
+        self._place.take_scope()
+        self.scopes[scope.id] = scope
+
     def forget(self, scope: Scope) -> None:
         """A scope has ended: its session is gone."""
         if self.scopes.get(scope.id) is scope:
             del self.scopes[scope.id]
+            self._place.leave_scope()
+
+    def idle_since(self, now: float) -> float:
+        """Since when the client has followed nothing and asked for nothing, as far as this was looked at: each look
+        that finds it with a scope, or waiting for an answer, begins anew. Times of the event loop.
+        """
+        if self.scopes or self._pending:
+            self._active_at = now
+        return self._active_at
 
     @asynccontextmanager
     async def page(self) -> AsyncIterator[None]:
@@ -167,11 +184,17 @@ class Connection:
         behind that frame, and what waited to be sent before it is dropped.
         """
         if self._closing is None:
-            self._let_go()
-            self._closing = asyncio.get_running_loop().create_task(self._close(close))
+            self.begin_close(close)
         elif self._transport is not None:
             self._transport.abort()
-        await asyncio.wait([self._closing])
+        if self._closing is not None:
+            await asyncio.wait([self._closing])
+
+    def begin_close(self, close: Close) -> None:
+        """Begins to close the connection, unless that has begun: from now on it follows and takes nothing."""
+        if self._closing is None:
+            self._let_go()
+            self._closing = asyncio.get_running_loop().create_task(self._close(close))
 
     async def leave(self) -> None:
         """Closes the connection once what it has asked for so far is answered, in so far as that comes in time."""
@@ -204,10 +227,12 @@ class Connection:
         for scope in self.scopes.values():
             self.hub.close(scope)
         self.scopes.clear()
+        self._place.leave()
 
     async def _take(self, data: str | bytes) -> None:
         if self._closing is not None:
             return
+        self._active_at = asyncio.get_running_loop().time()
         try:
             request = ClientMessage.model_validate_json(data)
         except ValidationError:
@@ -272,9 +297,7 @@ class Connection:
 
     def _is_blocked(self) -> None:
         logger.info("a client took nothing for too long and is closed")
-        if self._closing is None:
-            self._let_go()
-            self._closing = asyncio.get_running_loop().create_task(self._close(closes.SLOW_CONSUMER))
+        self.begin_close(closes.SLOW_CONSUMER)
 
 
 def _nowhere(frame: bytes | bytearray, owner: object) -> bool:  # noqa: ARG001 - it takes none

@@ -1,4 +1,4 @@
-"""How many connections a gateway has at a time (pure)."""
+"""How many connections a gateway has at a time, and how many scopes (pure)."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -6,23 +6,66 @@ from contextlib import contextmanager
 
 from shared.contracts.errors import RequestFailed
 
+MAX_SCOPES = 256
+"""Open scopes of one connection."""
 
-class Limits:
-    """Counts the connections of this process: all, those of each address, and those of each user.
 
-    `user`: `None` where everybody is one user.
+class Place:
+    """One connection's place, and how many scopes are held there.
+
+    `holder`: whose scopes they are, on all of their connections. `held`: what holders have. `most`: what one may have.
     """
 
-    def __init__(self, *, everybody: int, address: int, user: int | None) -> None:
+    def __init__(self, holder: str, held: Counter[str], most: int) -> None:
+        self._holder = holder
+        self._held = held
+        self._most = most
+        self._scopes = 0
+
+    def take_scope(self) -> None:
+        """Counts one more scope. Raises RequestFailed `limit_exceeded` when the connection or the holder has enough."""
+        if self._scopes >= MAX_SCOPES:
+            raise RequestFailed("limit_exceeded", f"a connection may have {MAX_SCOPES} scopes")
+        if self._held[self._holder] >= self._most:
+            raise RequestFailed("limit_exceeded", f"there may be {self._most} scopes, on all connections together")
+        self._scopes += 1
+        self._held[self._holder] += 1
+
+    def leave_scope(self) -> None:
+        """Counts one scope less."""
+        self._scopes -= 1
+        _leave(self._held, self._holder)
+
+    def leave(self) -> None:
+        """Counts none of the scopes any more."""
+        while self._scopes:
+            self.leave_scope()
+
+
+class Limits:
+    """Counts the connections of this process: all, those of each address, and those of each user; and the scopes of
+    each user.
+
+    `user`: `None` where everybody is one user; scopes are counted by address there. `scopes`: of one holder.
+    """
+
+    def __init__(self, *, everybody: int, address: int, user: int | None, scopes: int) -> None:
         self._everybody = everybody
         self._address = address
         self._user = user
+        self._most_scopes = scopes
         self._total = 0
         self._addresses: Counter[str] = Counter()
         self._users: Counter[str] = Counter()
+        self._scopes: Counter[str] = Counter()
+
+    @property
+    def scopes(self) -> int:
+        """All scopes that are counted."""
+        return self._scopes.total()
 
     @contextmanager
-    def place(self, address: str, user: str) -> Iterator[None]:
+    def place(self, address: str, user: str) -> Iterator[Place]:
         """A place for one connection within the block. Raises RequestFailed: `unavailable` when this process has none
         left for anybody, which another gateway may have; `limit_exceeded` when the address or the user has enough.
         """
@@ -35,9 +78,11 @@ class Limits:
         self._total += 1
         self._addresses[address] += 1
         self._users[user] += 1
+        place = Place(address if self._user is None else user, self._scopes, self._most_scopes)
         try:
-            yield
+            yield place
         finally:
+            place.leave()
             self._total -= 1
             _leave(self._addresses, address)
             _leave(self._users, user)

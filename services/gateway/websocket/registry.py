@@ -4,11 +4,16 @@ import asyncio
 from collections.abc import Collection, Iterable
 
 from services.gateway.metrics import CONNECTIONS, QUEUED_BYTES, QUEUED_FRAMES
-from services.gateway.websocket.closes import GOING_AWAY, UNAUTHENTICATED
+from services.gateway.websocket.closes import GOING_AWAY, IDLE, UNAUTHENTICATED
 from services.gateway.websocket.connection import Connection
 from shared.contracts.errors import RequestFailed
 from shared.contracts.identity import Identity
 from shared.metrics.declaring import Read
+
+LOOKS = 10
+"""Looks for idle connections within the time after which they are idle: so much later are they closed at most, in
+parts of it.
+"""
 
 
 class Connections:
@@ -69,6 +74,18 @@ class Connections:
             await connection.close(UNAUTHENTICATED)
         finally:
             del self._ending[connection]
+
+    async def run(self, idle_seconds: float) -> None:
+        """Closes connections that were idle for so many seconds, until it is cancelled."""
+        while True:
+            await asyncio.sleep(idle_seconds / LOOKS)
+            self.end_idle(asyncio.get_running_loop().time(), idle_seconds)
+
+    def end_idle(self, now: float, seconds: float) -> None:
+        """Closes the connections that have followed nothing and asked for nothing for so many seconds."""
+        for connection in self._open:
+            if now - connection.idle_since(now) >= seconds:
+                connection.begin_close(IDLE)
 
     def notify(self, user: str, text: bytes) -> None:
         """Sends a notification to every connection of a user. One that takes nothing at the moment and has no more room

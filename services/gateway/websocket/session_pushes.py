@@ -9,7 +9,6 @@ from services.gateway.scopes.scope import Phase
 from services.gateway.source.requests import Source
 from services.gateway.websocket.connection import Action, Connection
 from services.gateway.websocket.requests import CODES, Json, Refused, answered, payload_of
-from services.gateway.websocket.subscriptions import MAX_SCOPES
 from shared.contracts.base import Contract
 from shared.contracts.errors import RequestFailed
 from shared.contracts.wire import (
@@ -52,12 +51,13 @@ class SessionPushes:
                 return _done(session_id)
             connection.forget(earlier)
             self._hub.close(earlier)
-        if len(connection.scopes) >= MAX_SCOPES:
-            raise Refused("BAD_REQUEST", f"a connection may have {MAX_SCOPES} scopes")
         scope = PushScope(
             id=scope_id, view=PushView(session_id), identity=connection.caller.identity, consumer=connection
         )
-        connection.scopes[scope_id] = scope
+        try:
+            connection.hold(scope)
+        except RequestFailed as failed:
+            raise Refused("BAD_REQUEST", failed.failure.message) from None
         try:
             await self._hub.open(scope, lambda _start, _resumed: connection.respond(request, _done(session_id)))
         except RequestFailed:

@@ -27,9 +27,6 @@ from shared.contracts.wire import (
     Unsubscribed,
 )
 
-MAX_SCOPES = 256
-"""Open scopes of one connection."""
-
 _CODES: Mapping[ErrorCode, SubscribeErrorCode] = {"not_found": "not_found"}
 
 
@@ -83,8 +80,6 @@ class Subscriptions:
         """Takes a request's place among the connection's scopes, in the order in which requests came."""
         if (earlier := connection.scopes.get(wanted.scope_id)) is not None:
             self._give_up(connection, earlier)
-        if len(connection.scopes) >= MAX_SCOPES:
-            raise Refused("limit_exceeded", f"a connection may have {MAX_SCOPES} scopes")
         scope = Scope(
             id=wanted.scope_id,
             view=View(wanted.session_id, wanted.task_id, frozenset(wanted.authors), wanted.consumer_kind),
@@ -92,7 +87,10 @@ class Subscriptions:
             consumer=connection,
             grant=_grant(wanted),
         )
-        connection.scopes[scope.id] = scope
+        try:
+            connection.hold(scope)
+        except RequestFailed as failed:
+            raise Refused("limit_exceeded", failed.failure.message) from None
         return scope
 
     async def _open(self, connection: Connection, request: ClientMessage, wanted: Subscribe, scope: Scope) -> None:

@@ -1,4 +1,4 @@
-"""A gateway refuses connections before the upgrade, and takes others once there is a place."""
+"""A gateway refuses connections before the upgrade, and takes others once there is a place; and so with scopes."""
 
 import asyncio
 
@@ -43,3 +43,45 @@ async def test_a_user_has_so_many_and_others_are_not_concerned(accounts_stack: S
     clients.append(await accounts_stack.connect("narrow", headers=other.bearer))
     await asyncio.gather(*(client.close() for client in clients))
     await accounts_stack.stop("narrow")
+
+
+async def test_a_user_has_so_many_scopes_on_all_connections(accounts_stack: Stack, people: People) -> None:
+    one, other = await people.add(), await people.add()
+    await accounts_stack.session("counted")
+    await accounts_stack.start("gateway", name="sparing", scopes_per_user=3)
+    await accounts_stack.ready("sparing")
+    first, second, third = [
+        await accounts_stack.connect("sparing", headers=person.bearer) for person in (one, one, other)
+    ]
+    for client, scope in ((first, "a"), (first, "b"), (second, "a")):
+        assert (await client.subscribe("counted", scope))["success"]
+    for client in (first, second):
+        refused = await client.subscribe("counted", "c")
+        assert (refused["error"]["code"], refused["error"]["retryable"]) == ("limit_exceeded", False)
+    pushed = await second.request("session.subscribe", {"session_id": "counted"})
+    assert (pushed["type"], pushed["payload"]["code"]) == ("error", "BAD_REQUEST")
+    assert (await third.subscribe("counted", "a"))["success"], "others are not concerned"
+    assert (await first.subscribe("counted", "a"))["success"], "replacing needs no further place"
+    await first.close()
+
+    async def opened() -> bool:
+        return bool((await second.subscribe("counted", "c"))["success"])
+
+    await eventually(opened)
+    for client in (second, third):
+        await client.close()
+    await accounts_stack.stop("sparing")
+
+
+async def test_without_accounts_an_address_has_so_many_scopes(shared_stack: Stack) -> None:
+    await shared_stack.session("counted")
+    await shared_stack.start("gateway", name="sparing", scopes_per_user=1)
+    await shared_stack.ready("sparing")
+    first, second = [await shared_stack.connect("sparing") for _ in range(2)]
+    assert (await first.subscribe("counted"))["success"]
+    assert (await second.subscribe("counted"))["error"]["code"] == "limit_exceeded"
+    await first.unsubscribe()
+    assert (await second.subscribe("counted"))["success"]
+    for client in (first, second):
+        await client.close()
+    await shared_stack.stop("sparing")

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from services.gateway.websocket.subscriptions import MAX_SCOPES
+from services.gateway.websocket.limits import MAX_SCOPES
 from tests.integration.identity.people import People
 from tests.support.socket_client import Json, SocketClient
 from tests.support.stack import Stack

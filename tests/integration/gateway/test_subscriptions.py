@@ -7,7 +7,7 @@ import pytest
 from yarl import URL
 
 from services.gateway.websocket.connection import MAX_MESSAGE_BYTES
-from services.gateway.websocket.subscriptions import MAX_SCOPES
+from services.gateway.websocket.limits import MAX_SCOPES
 from tests.support.socket_client import Json, SocketClient
 from tests.support.stack import Stack
 from tests.support.waiting import eventually

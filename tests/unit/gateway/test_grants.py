@@ -1,6 +1,7 @@
 """What plugins are granted, in every order in which an installation can change (G10)."""
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from services.gateway.scopes.grants import Grants, Refused
 from services.gateway.scopes.scope import Grant, Phase, Scope
 from services.gateway.websocket.backlog import Owner
 from services.gateway.websocket.connection import Connection
+from services.gateway.websocket.limits import Place
 from services.gateway.websocket.subscriptions import Subscriptions
 from shared.contracts.base import Contract
 from shared.contracts.wire import SUBSCRIBE, ClientMessage, Subscribed, SubscribeRefused
@@ -64,7 +66,7 @@ class Replies(Connection):
     """A connection of the local user; what it is sent is noted."""
 
     def __init__(self, gateway: Gateway) -> None:
-        super().__init__(LOCAL_CALLER, gateway.hub, {})
+        super().__init__(LOCAL_CALLER, gateway.hub, {}, Place("local", Counter(), 100))
         self.consumer = gateway.consumer
         self.replies: list[Contract] = []
 
