@@ -1,11 +1,5 @@
-"""Personal access tokens: `kandev_pat_<8 hexadecimal digits>_<secret>`. The digits are the token's id; of the secret
-only its SHA-256 is stored: it is random and long, so that nothing slower protects it better.
-"""
+"""Personal access tokens: `kandev_pat_<8 hexadecimal digits>_<secret>` (`services.gateway.token_text`)."""
 
-import hashlib
-import hmac
-import re
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +8,7 @@ import asyncpg
 
 from services.gateway.identity.accounts import MOST_NAME_CHARACTERS, caller_of
 from services.gateway.identity.caller import Caller
+from services.gateway.token_text import is_token_id, new_token, token_from
 from shared.contracts.errors import RequestFailed
 
 PREFIX = "kandev_pat_"
@@ -26,11 +21,6 @@ LONGEST_DAYS = 3650
 
 MOST_TOKENS = 100
 """Tokens of one user: more than anyone tells apart."""
-
-_SECRET_BYTES = 32
-_FORM = re.compile(PREFIX + r"([0-9a-f]{8})_([A-Za-z0-9_-]{20,128})", re.ASCII)
-_ID = re.compile(r"[0-9a-f]{8}", re.ASCII)
-_NO_HASH = bytes(32)
 
 _COLUMNS = "id, user_id, name, created_at, expires_at, last_used_at"
 _ADD = f"""
@@ -84,14 +74,15 @@ class AccessTokens:
         shown = _usable_name(name)
         if days is not None and not 1 <= days <= LONGEST_DAYS:
             raise RequestFailed("invalid_query", f"a token ends after 1 to {LONGEST_DAYS} days, or never")
-        secret, row = secrets.token_urlsafe(_SECRET_BYTES), None
         async with self._database.acquire() as connection, connection.transaction(isolation="read_committed"):
             await connection.execute(_LOCK, user_id)
             if await connection.fetchval(_COUNT, user_id) >= MOST_TOKENS:
                 raise RequestFailed("conflict", f"a user has at most {MOST_TOKENS} tokens: revoke one first")
-            while row is None:
-                row = await connection.fetchrow(_ADD, secrets.token_hex(4), user_id, shown, _hash(secret), days)
-        return _token(row), f"{PREFIX}{row['id']}_{secret}"
+            while True:
+                token = new_token(PREFIX)
+                row = await connection.fetchrow(_ADD, token.id, user_id, shown, token.secret_hash, days)
+                if row is not None:
+                    return _token(row), str(token)
 
     async def of(self, user_id: str) -> tuple[AccessToken, ...]:
         """A user's tokens, oldest first; also those that have expired."""
@@ -99,22 +90,20 @@ class AccessTokens:
 
     async def caller(self, text: str) -> Caller | None:
         """Who a token stands for; a token that is in use is noted as used at most once a minute."""
-        parts = _FORM.fullmatch(text)
-        if parts is None:
+        token = token_from(PREFIX, text)
+        if token is None:
             return None
-        token_id, secret = parts.groups()
-        row = await self._database.fetchrow(_FIND, token_id)
-        matches = hmac.compare_digest(_NO_HASH if row is None else row["secret_hash"], _hash(secret))
-        if row is None or not matches:
+        row = await self._database.fetchrow(_FIND, token.id)
+        if not token.is_of(None if row is None else row["secret_hash"]):
             return None
         if row["unseen"]:
-            await self._database.execute(_TOUCH, token_id)
-        return caller_of(row, credential_of(token_id))
+            await self._database.execute(_TOUCH, token.id)
+        return caller_of(row, credential_of(token.id))
 
     async def revoke(self, token_id: str, user_id: str | None = None) -> str:
         """Ends a token; of this user, where one is named. Returns whose it was; raises RequestFailed `not_found`."""
         owner = None
-        if _ID.fullmatch(token_id):
+        if is_token_id(token_id):
             owner = await self._database.fetchval(_REVOKE, token_id, user_id)
         if owner is None:
             raise RequestFailed("not_found", "there is no such token")
@@ -144,7 +133,3 @@ def _usable_name(text: str) -> str:
 # Any: a row of asyncpg, which has no types.
 def _token(row: Mapping[str, Any]) -> AccessToken:
     return AccessToken(row["id"], row["name"], row["created_at"], row["expires_at"], row["last_used_at"])
-
-
-def _hash(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode()).digest()

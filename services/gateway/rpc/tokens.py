@@ -1,13 +1,9 @@
 """Tokens of plugins' own processes: `kandev_plugin_<8 hexadecimal digits>_<secret>`, one for each plugin.
 
-Like access tokens of people (`identity/tokens.py`), of the secret only its SHA-256 is stored. A token is as good as its
-plugin: whether that is in use is asked of the registry, each time.
+Their form is that of all tokens (`services.gateway.token_text`). One is as good as its plugin: whether that is in use
+is asked of the registry, each time.
 """
 
-import hashlib
-import hmac
-import re
-import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,15 +11,13 @@ from dataclasses import dataclass
 import asyncpg
 
 from services.gateway.plugins.registry import ActivePlugin, Registry
+from services.gateway.token_text import new_token, token_from
 from shared.contracts.errors import RequestFailed
 
 PREFIX = "kandev_plugin_"
 
 KEPT_SECONDS = 5.0
 """For how long a token that was looked up is taken on trust: another gateway may have replaced it."""
-
-_SECRET_BYTES = 32
-_FORM = re.compile(PREFIX + r"([0-9a-f]{8})_([A-Za-z0-9_-]{20,128})", re.ASCII)
 
 _FIND = "SELECT plugin_id, secret_hash FROM gateway.plugin_tokens WHERE id = $1"
 _PUT = """
@@ -69,11 +63,11 @@ class PluginTokens:
 
     async def plugin(self, token: str) -> ActivePlugin | None:
         """The plugin that a token stands for, if it is in use."""
-        parts = _FORM.fullmatch(token)
-        if parts is None:
+        shown = token_from(PREFIX, token)
+        if shown is None:
             return None
-        known = await self._find(parts[1])
-        if known is None or not hmac.compare_digest(known.secret_hash, _hash(parts[2])):
+        known = await self._find(shown.id)
+        if known is None or not shown.is_of(known.secret_hash):
             return None
         return self._registry.active(known.plugin_id)
 
@@ -82,15 +76,14 @@ class PluginTokens:
         self._known = {name: known for name, known in self._known.items() if known.plugin_id not in plugins}
 
     async def _store(self, statement: str, plugin_id: str) -> str | None:
-        secret = secrets.token_urlsafe(_SECRET_BYTES)
         while True:
-            token_id = secrets.token_hex(4)
+            token = new_token(PREFIX)
             try:
-                done = await self._database.execute(statement, plugin_id, token_id, _hash(secret))
+                done = await self._database.execute(statement, plugin_id, token.id, token.secret_hash)
             except asyncpg.UniqueViolationError:
                 continue
             self._forget(frozenset({plugin_id}))
-            return f"{PREFIX}{token_id}_{secret}" if done.endswith(" 1") else None
+            return str(token) if done.endswith(" 1") else None
 
     async def _find(self, token_id: str) -> _Known | None:
         now = self._clock()
@@ -104,7 +97,3 @@ class PluginTokens:
             return None
         found = self._known[token_id] = _Known(row["plugin_id"], row["secret_hash"], now + KEPT_SECONDS)
         return found
-
-
-def _hash(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode()).digest()
