@@ -9,6 +9,8 @@ from typing import Literal, get_args
 from prometheus_client import Counter
 
 from services.gateway.scopes.scope import Phase
+from services.gateway.websocket import closes
+from services.gateway.websocket.closes import Close
 from shared.contracts.commands import Command
 from shared.contracts.errors import RequestFailed
 from shared.contracts.reads import Read
@@ -18,7 +20,12 @@ from shared.metrics.pools import pool_reading
 
 ResetReason = Literal["incomplete", "epoch", "overflow", "history", "recreated"]
 
-CLOSE_CODES = ("1000", "1001", "1005", "1006", "1009", "1011", "4008", "4010", "4401")
+_CLIENTS_CODES = (1000, 1005, 1006, 1009, 1011)
+"""What clients say, and what stands for a connection that ended without a word."""
+
+_OWN_CODES = tuple(each.code for each in vars(closes).values() if isinstance(each, Close))
+
+CLOSE_CODES = tuple(map(str, sorted({*_CLIENTS_CODES, *_OWN_CODES})))
 """Codes with a series of their own; any other that a client sends counts as `other`."""
 
 METRICS = Metrics("gateway")
