@@ -5,6 +5,7 @@ from zlib import crc32
 READS = "conversation:reads"
 COMMANDS = "conversation:commands"
 CONTROL = "conversation:control"
+PRESENCE = "conversation:presence"
 
 READERS_GROUP = "readers"
 REVISION_GROUP = "revision"
