@@ -64,6 +64,7 @@ from services.gateway.websocket.limits import Limits
 from services.gateway.websocket.registry import Connections
 from shared.broker.connection import BROKER_ERRORS, RETRY_SECONDS, connect
 from shared.broker.guarded import GroupGuard, open_broker
+from shared.broker.presence import Presence
 from shared.broker.receipts import ReceiptReader
 from shared.broker.replies import ReplyInbox
 from shared.contracts.control import AccessChanged, MembershipChanged, PluginChanged, UserStateChanged
@@ -170,6 +171,7 @@ class Gateway:
             ):
                 carrying.create_task(GroupGuard(broker, settings.redis_url, ()).run())
                 carrying.create_task(inbox.run())
+                carrying.create_task(Presence(clients[0], "gateway").run())
                 for part in (registry.run(), plugins.examine(), keyring.run(), connections.run(settings.idle_seconds)):
                     group.create_task(part)
                 if accounts is not None:

@@ -11,6 +11,7 @@ from services.reader.requests import GROUP, ReadRequests, consumer_name
 from shared.broker.connection import BROKER_ERRORS, connect
 from shared.broker.depth import Depth
 from shared.broker.guarded import GroupGuard, open_broker
+from shared.broker.presence import Presence
 from shared.broker.replies import ReplyWriter
 from shared.draining import Draining
 from shared.metrics.declaring import Read
@@ -61,6 +62,7 @@ async def serve(settings: Settings, draining: Draining | None = None) -> None:
             try:
                 with METRICS.reads(reads):
                     async with draining.by(drain), asyncio.TaskGroup() as tasks:
+                        tasks.create_task(Presence(client, "reader").run())
                         tasks.create_task(depth.run())
                         tasks.create_task(guard.run())
                         tasks.create_task(availability.watch(sources))

@@ -18,6 +18,7 @@ from services.revision.slots import Slots
 from services.revision.tracker.tracker import Tracker
 from shared.broker.connection import connect
 from shared.broker.depth import Depth
+from shared.broker.presence import Presence
 from shared.broker.receipts import ReceiptWriter
 from shared.contracts.streams import COMMANDS
 from shared.database import LOST, open_pool
@@ -93,6 +94,7 @@ async def _run(settings: Settings, readiness: Readiness, pool: asyncpg.Pool, par
     try:
         with METRICS.reads(reads):
             async with readiness.draining.by(readiness.requests.drain), asyncio.TaskGroup() as tasks:
+                tasks.create_task(Presence(receipts, "revision").run())
                 tasks.create_task(slots.run())
                 tasks.create_task(depth.run())
                 tasks.create_task(tracker.run())
