@@ -34,7 +34,7 @@ async def in_every_stream(redis: Redis) -> None:
     """Adds each entry to each stream that is there."""
     found = [key async for key in redis.scan_iter("conversation:*", _type="stream")]
     kinds = {key.split(b":")[1] for key in found}
-    assert kinds == {b"reads", b"commands", b"control", b"replies", b"receipts"}
+    assert kinds == {b"reads", b"commands", b"control", b"presence", b"replies", b"receipts"}
     for stream in found:
         for entry in ENTRIES:
             await redis.xadd(stream, entry)  # type: ignore[arg-type] # redis-py's parameter is an invariant dict
