@@ -9,8 +9,9 @@ from pydantic import SecretStr
 
 from cli.database import CONNECT_ERRORS, database_url, place, unreachable
 from cli.errors import CommandFailed
-from services.revision.schema.migrate import Migration, MigrationReport, SchemaError
+from services.revision.schema.migrate import MigrationReport
 from services.revision.schema.migrate import migrate as apply_migrations
+from services.revision.schema.numbered import Migration, SchemaError
 from shared.database import connect
 from shared.reasons import reason
 

@@ -13,7 +13,8 @@ from deploy.local.errors import StackError
 from deploy.local.log import Log
 from deploy.local.stack import ServiceCommand, StackOptions, run_stack, service_command
 from services.gateway.identity.accounts import ADMINISTRATED
-from services.revision.schema.migrate import SchemaError, migrate
+from services.revision.schema.migrate import migrate
+from services.revision.schema.numbered import SchemaError
 from shared.reasons import reason
 
 CANNOT_START = 2

@@ -1,4 +1,5 @@
-"""Database rows as the JSON of contracts.
+"""Database rows as the JSON of contracts. In a database that was there before this schema the author's id, the time of
+the last update and whether input is asked for may be NULL: nobody, the time of arrival, and no.
 
 A page's rows are most of what a reader does: they are encoded once, and no model is made of them. That their JSON is
 what `MessageRow` and `TurnRow` say is what the tests of pages are for.
@@ -35,6 +36,7 @@ class EncodedRow(NamedTuple):
 def message_row(row: Columns, session_id: str) -> EncodedRow:
     """A row of `task_session_messages` as a `MessageRow`."""
     content: str = row["content"]
+    updated = row["updated_at"]
     long = content if len(content) > LONG_CHARACTERS else None
     encoded = orjson.dumps(
         {
@@ -43,13 +45,13 @@ def message_row(row: Columns, session_id: str) -> EncodedRow:
             "task_id": row["task_id"],
             "turn_id": row["turn_id"],
             "author_type": row["author_type"],
-            "author_id": row["author_id"],
+            "author_id": row["author_id"] or "",
             "content": content if long is None else "",
-            "requests_input": row["requests_input"],
+            "requests_input": bool(row["requests_input"]),
             "type": row["type"],
             "metadata": shown_metadata(row["metadata"]),
             "created_at": format_microseconds(row["created_at"]),
-            "updated_at": format_microseconds(row["updated_at"]),
+            "updated_at": format_microseconds(row["created_at"] if updated is None else updated),
             "prompt_seq": row["prompt_seq"],
         }
     )

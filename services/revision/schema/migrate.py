@@ -1,40 +1,23 @@
 """Brings a database to this schema, one numbered file at a time, and says where it stands."""
 
 import asyncio
-import hashlib
-import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import asyncpg
 
-OUTSIDE_A_TRANSACTION = "-- run: outside a transaction"
-"""First line of a file whose statements run one by one, each committed alone, and each fit to be repeated."""
+from services.revision.schema.attaching import begin, judge, require_tasks
+from services.revision.schema.catalogue import found
+from services.revision.schema.inventory import Inventory
+from services.revision.schema.numbered import Migration, SchemaError, known_migrations
+from services.revision.schema.statements import briefly, run_alone
+from services.revision.schema.triggers import ForeignTrigger, replace_counting
 
 _LOCK = (7205, 2)
 _LOCK_POLL = 0.25
-# A file that cannot get its table locks within this time gives way to the writers queued behind it, and tries again.
-_LOCK_TIMEOUT = "1s"
-_LOCK_ATTEMPTS = 60
-_LOCK_PAUSE = 1.0
-
-_FILE_NAME = re.compile(r"(?P<version>\d{4})_(?P<name>[a-z0-9_]+)\.sql")
-_CONCURRENT_INDEX = re.compile(
-    r"CREATE\s+(?:UNIQUE\s+)?INDEX\s+CONCURRENTLY\s+IF\s+NOT\s+EXISTS\s+(?P<name>\w+)", re.IGNORECASE
-)
-_COMMENT_LINE = re.compile(r"^\s*--.*$", re.MULTILINE)
-
-# The index may belong to any schema of the search path; a leftover of a failed build is marked invalid.
-_INVALID_INDEX = """
-SELECT format('%I.%I', n.nspname, c.relname)
-  FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
- WHERE c.relname = $1 AND n.nspname = 'public' AND NOT i.indisvalid
-"""
 
 _BOOKKEEPING = """
-CREATE SCHEMA IF NOT EXISTS conversation;
 CREATE TABLE IF NOT EXISTS conversation.migrations (
     version    integer PRIMARY KEY,
     name       text NOT NULL,
@@ -42,10 +25,6 @@ CREATE TABLE IF NOT EXISTS conversation.migrations (
     applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 """
-
-
-class SchemaError(Exception):
-    """The database cannot be brought to this schema; the text says what to do."""
 
 
 class DatabaseNewer(SchemaError):
@@ -71,43 +50,15 @@ class MigrationChanged(SchemaError):
         self.version = version
 
 
-class MigrationBlocked(SchemaError):
-    """The locks that a file needs stayed taken."""
-
-    def __init__(self, version: int, name: str) -> None:
-        super().__init__(
-            f"migration {version} ({name}) could not lock its tables in {_LOCK_ATTEMPTS} attempts: "
-            f"end the long transactions that hold them (pg_stat_activity) and run it again"
-        )
-        self.version = version
-
-
-@dataclass(frozen=True)
-class Migration:
-    """One file: `version` from its name, `checksum` the SHA-256 of its bytes in hex."""
-
-    version: int
-    name: str
-    sql: str
-    checksum: str
-
-    @property
-    def transactional(self) -> bool:
-        """Whether the file runs as one transaction."""
-        return not self.sql.startswith(OUTSIDE_A_TRANSACTION)
-
-    def statements(self) -> tuple[str, ...]:
-        """The statements of a file that runs outside a transaction; such a file holds no function bodies."""
-        bare = _COMMENT_LINE.sub("", self.sql)
-        return tuple(statement for part in bare.split(";") if (statement := part.strip()))
-
-
 @dataclass(frozen=True)
 class MigrationReport:
-    """`applied`: the versions this run applied, in order. `version`: where the database stands now."""
+    """`applied`: the versions this run applied, in order. `version`: where the database stands now. `replaced`: the
+    triggers of others that ours stand in place of since this run.
+    """
 
     applied: tuple[int, ...]
     version: int
+    replaced: tuple[ForeignTrigger, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,54 +69,43 @@ class SchemaStatus:
     latest: int
 
 
-def known_migrations(folder: Path | None = None) -> tuple[Migration, ...]:
-    """The numbered files of `folder` (by default our own), by version. `SchemaError`: a number used twice."""
-    found: dict[int, Migration] = {}
-    for path in sorted((folder or Path(__file__).parent).glob("*.sql")):
-        match = _FILE_NAME.fullmatch(path.name)
-        if match is None:
-            raise SchemaError(f"{path.name}: expected a name like 0001_tables.sql")
-        content = path.read_bytes()
-        version = int(match["version"])
-        if version in found:
-            raise SchemaError(
-                f"{path.name}: version {version} is already {found[version].name}; give one of them the next number"
-            )
-        found[version] = Migration(version, match["name"], content.decode(), hashlib.sha256(content).hexdigest())
-    return tuple(found.values())
-
-
 async def migrate(
     database: str | asyncpg.Connection,
     *,
     progress: Callable[[Migration], None] | None = None,
     migrations: Sequence[Migration] | None = None,
+    require_task: bool = False,
 ) -> MigrationReport:
     """Applies what the database lacks; `progress` is called before each file. Two runners at once take turns.
 
-    `database`: a URL, or a connection that is outside a transaction.
-    Raises `DatabaseNewer`, `MigrationChanged`, `MigrationBlocked`, or what PostgreSQL says of a statement.
+    `database`: a URL, or a connection that is outside a transaction. `require_task`: where tables of the application
+    that are there let `task_id` be NULL, it no longer may.
+    Raises `SchemaError` (a newer database, a changed file, tables that cannot be attached, locks that stay taken), or
+    what PostgreSQL says of a statement.
     """
     known = known_migrations() if migrations is None else tuple(migrations)
-    async with _connected(database) as connection, _alone(connection):
+    async with _connected(database) as connection, alone(connection):
+        pending = await pending_migrations(connection, known)
+        inventory = Inventory(known)
+        if pending:
+            await _attach(connection, inventory, require_task=require_task)
         await connection.execute(_BOOKKEEPING)
-        pending = _pending(known, await _applied(connection))
         for migration in pending:
             if progress is not None:
                 progress(migration)
             await _apply(connection, migration)
-    return MigrationReport(tuple(m.version for m in pending), known[-1].version)
+        replaced = await replace_counting(connection, inventory)
+    return MigrationReport(tuple(m.version for m in pending), known[-1].version, replaced)
 
 
 async def status(connection: asyncpg.Connection) -> SchemaStatus:
     """Where the database stands, without changing it."""
-    current = 0
-    if await connection.fetchval("SELECT to_regclass('conversation.migrations') IS NOT NULL"):
-        current = await connection.fetchval("SELECT coalesce(max(version), 0) FROM conversation.migrations")
-    return SchemaStatus(current, known_migrations()[-1].version)
+    return SchemaStatus(max(await _applied(connection), default=0), known_migrations()[-1].version)
 
 
-def _pending(known: Sequence[Migration], applied: dict[int, str]) -> tuple[Migration, ...]:
+async def pending_migrations(connection: asyncpg.Connection, known: Sequence[Migration]) -> tuple[Migration, ...]:
+    """The files that the database lacks, without changing it. Raises `DatabaseNewer` and `MigrationChanged`."""
+    applied = await _applied(connection)
     newest = max(applied, default=0)
     if newest > known[-1].version:
         raise DatabaseNewer(newest, known[-1].version)
@@ -175,35 +115,50 @@ def _pending(known: Sequence[Migration], applied: dict[int, str]) -> tuple[Migra
     return tuple(m for m in known if m.version not in applied)
 
 
+@asynccontextmanager
+async def alone(connection: asyncpg.Connection) -> AsyncIterator[None]:
+    """Holds the lock of whoever changes the schema. Tried, never waited for: a waiting statement keeps its snapshot,
+    and a concurrent index build of the runner ahead would wait for that snapshot for ever."""
+    while not await connection.fetchval("SELECT pg_try_advisory_lock($1::int, $2::int)", *_LOCK):  # noqa: ASYNC110 - another process
+        await asyncio.sleep(_LOCK_POLL)
+    try:
+        yield
+    finally:
+        if not connection.is_closed():
+            await connection.execute("SELECT pg_advisory_unlock($1::int, $2::int)", *_LOCK)
+
+
+async def _attach(connection: asyncpg.Connection, inventory: Inventory, *, require_task: bool) -> None:
+    catalogue = await found(connection, inventory.tables)
+    attachment = judge(catalogue, inventory)
+    await begin(connection, inventory)
+    if require_task:
+        await require_tasks(connection, catalogue, inventory)
+        attachment = judge(await found(connection, inventory.tables), inventory)
+    for statement in attachment.statements(inventory.identities):
+        await run_alone(connection, "building the replica identity", statement)
+
+
 async def _applied(connection: asyncpg.Connection) -> dict[int, str]:
+    if not await connection.fetchval("SELECT to_regclass('conversation.migrations') IS NOT NULL"):
+        return {}
     rows = await connection.fetch("SELECT version, checksum FROM conversation.migrations")
     return {row["version"]: row["checksum"] for row in rows}
 
 
 async def _apply(connection: asyncpg.Connection, migration: Migration) -> None:
+    what = f"migration {migration.version} ({migration.name})"
     if migration.transactional:
-        await _apply_whole(connection, migration)
+
+        async def work() -> None:
+            await connection.execute(migration.sql)
+            await _record(connection, migration)
+
+        await briefly(connection, what, work)
         return
     for statement in migration.statements():
-        if index := _CONCURRENT_INDEX.match(statement):
-            for leftover in await connection.fetch(_INVALID_INDEX, index["name"]):
-                await connection.execute(f"DROP INDEX CONCURRENTLY {leftover[0]}")
-        await connection.execute(statement)
+        await run_alone(connection, what, statement)
     await _record(connection, migration)
-
-
-async def _apply_whole(connection: asyncpg.Connection, migration: Migration) -> None:
-    for _ in range(_LOCK_ATTEMPTS):
-        try:
-            async with connection.transaction():
-                await connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
-                await connection.execute(migration.sql)
-                await _record(connection, migration)
-        except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
-            await asyncio.sleep(_LOCK_PAUSE)
-        else:
-            return
-    raise MigrationBlocked(migration.version, migration.name)
 
 
 async def _record(connection: asyncpg.Connection, migration: Migration) -> None:
@@ -225,16 +180,3 @@ async def _connected(database: str | asyncpg.Connection) -> AsyncIterator[asyncp
         yield connection
     finally:
         await connection.close()
-
-
-@asynccontextmanager
-async def _alone(connection: asyncpg.Connection) -> AsyncIterator[None]:
-    """Holds the runners' lock. Tried, never waited for: a waiting statement keeps its snapshot, and a concurrent index
-    build of the runner ahead would wait for that snapshot for ever."""
-    while not await connection.fetchval("SELECT pg_try_advisory_lock($1::int, $2::int)", *_LOCK):  # noqa: ASYNC110 - another process
-        await asyncio.sleep(_LOCK_POLL)
-    try:
-        yield
-    finally:
-        if not connection.is_closed():
-            await connection.execute("SELECT pg_advisory_unlock($1::int, $2::int)", *_LOCK)

@@ -42,7 +42,8 @@ class _Table:
     """A relation with the places of the columns that matter; -1: it has no such column.
 
     `keys`: the places of the replica identity. `identified`: it says where an updated row was before; without an old
-    row, an update has then left those columns alone.
+    row, an update has then left those columns alone. The task may be missing there, where it may be NULL: a trigger
+    tells by the revision when it changes, and `task_told` says whether an old row has it.
     """
 
     name: str
@@ -56,6 +57,7 @@ class _Table:
     value: int
     keys: frozenset[int]
     identified: bool
+    task_told: bool
 
 
 class _Located(NamedTuple):
@@ -130,6 +132,8 @@ def _row(transaction: OpenTransaction, table: _Table, change: Insert | Update | 
     else:
         transaction.row_written(before.key, before.selected, None, None)
         transaction.row_written(now.key, None, now.selected, Image(table.names, new))
+    if before is not None and change.old is not None and not table.task_told:
+        transaction.selection_unknown(before.selected.session_id)
 
 
 def _arrived(transaction: OpenTransaction, table: _Table, new: Values) -> None:
@@ -178,7 +182,7 @@ def _table(relation: Relation) -> _Table:
     of_turns = relation.name == "task_session_turns"
     keys = frozenset(index for index, column in enumerate(relation.columns) if column.key)
     author = -1 if of_turns else place("author_type")
-    selection = {place("id"), place("task_session_id"), place("task_id"), author} - {-1}
+    selection = {place("id"), place("task_session_id"), author} - {-1}
     return _Table(
         name=relation.name,
         role=role,
@@ -191,6 +195,7 @@ def _table(relation: Relation) -> _Table:
         value=place("epoch" if role is _Role.EPOCH else "revision"),
         keys=keys,
         identified=selection <= keys,
+        task_told=place("task_id") in keys,
     )
 
 

@@ -25,7 +25,12 @@ _IDENTITIES: Final = {
     "public.task_session_messages": ("id", "task_session_id", "task_id", "author_type"),
     "public.task_session_turns": ("id", "task_session_id", "task_id"),
 }
-"""The columns that have to be in a replica identity: which row it is, and which scopes held it."""
+"""The columns that have to be in a replica identity: which row it is, and which scopes held it. Where the task may be
+NULL it cannot be, and a trigger watches it instead.
+"""
+
+_TASK: Final = "task_id"
+_TASK_TRIGGER: Final = "conversation_task_changed"
 
 _TRIGGERS: Final = (
     *(
@@ -61,7 +66,11 @@ SELECT c.relreplident::text AS kind,
        ARRAY(SELECT a.attname::text FROM pg_catalog.pg_index i
                JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
               WHERE i.indrelid = c.oid AND CASE c.relreplident WHEN 'i' THEN i.indisreplident
-                                                               WHEN 'd' THEN i.indisprimary ELSE false END) AS columns
+                                                               WHEN 'd' THEN i.indisprimary ELSE false END) AS columns,
+       EXISTS (SELECT FROM pg_catalog.pg_attribute a
+                WHERE a.attrelid = c.oid AND a.attname = $2 AND NOT a.attnotnull) AS task_nullable,
+       EXISTS (SELECT FROM pg_catalog.pg_trigger g
+                WHERE g.tgrelid = c.oid AND g.tgname = $3 AND g.tgenabled IN ('O', 'A')) AS task_watched
   FROM pg_catalog.pg_class c WHERE c.oid = to_regclass($1)
 """
 
@@ -136,19 +145,31 @@ async def breach(connection: asyncpg.Connection) -> str | None:
 
 async def _identity_breach(connection: asyncpg.Connection) -> str | None:
     for table, wanted in _IDENTITIES.items():
-        kind, columns = await connection.fetchrow(_IDENTITY, table)
-        if kind != "f" and not set(wanted) <= set(columns):
+        row = await _identity(connection, table)
+        if row["kind"] == "f" or (lacking := set(wanted) - set(row["columns"])) == set():
+            continue
+        if row["task_nullable"] and lacking == {_TASK}:
+            if not row["task_watched"]:
+                return (
+                    f"the trigger {_TASK_TRIGGER} of {table} is missing or disabled: "
+                    f"ALTER TABLE {table} ENABLE TRIGGER {_TASK_TRIGGER}, or create it again as the migrations do"
+                )
+        else:
             index = f"{table.partition('.')[2]}_identity"
             return (
                 f"the replica identity of {table} is not its index {index}: "
                 f"ALTER TABLE {table} REPLICA IDENTITY USING INDEX {index}"
             )
     revisions, epoch = "public.conversation_session_revisions", "conversation.epoch"
-    if (await connection.fetchrow(_IDENTITY, revisions))["kind"] != "f":
+    if (await _identity(connection, revisions))["kind"] != "f":
         return f"the replica identity of {revisions} is not FULL: ALTER TABLE {revisions} REPLICA IDENTITY FULL"
-    if (await connection.fetchrow(_IDENTITY, epoch))["kind"] == "n":
+    if (await _identity(connection, epoch))["kind"] == "n":
         return f"the replica identity of {epoch} is NOTHING: ALTER TABLE {epoch} REPLICA IDENTITY DEFAULT"
     return None
+
+
+async def _identity(connection: asyncpg.Connection, table: str) -> asyncpg.Record:
+    return await connection.fetchrow(_IDENTITY, table, _TASK, _TASK_TRIGGER)
 
 
 @dataclass(frozen=True, slots=True)

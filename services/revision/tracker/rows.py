@@ -1,5 +1,7 @@
 """A row as the log carries it becomes the row that the contracts describe.
 
+Columns that may be NULL in tables that were there before this schema are read as the readers of pages read them.
+
 The result is a plain document with exactly the fields of `MessageRow` or `TurnRow`: the tracker's hot path encodes
 it once and validates nothing twice; that each document satisfies its contract is what the tests of this module are
 for.
@@ -41,13 +43,13 @@ def _message(columns: Columns) -> Document:
         "task_id": _optional_text(columns, "task_id"),
         "turn_id": _optional_text(columns, "turn_id"),
         "author_type": _text(columns, "author_type"),
-        "author_id": _text(columns, "author_id"),
+        "author_id": _optional_text(columns, "author_id") or "",
         "content": _text(columns, "content"),
-        "requests_input": _boolean(columns, "requests_input"),
+        "requests_input": _logged(columns, "requests_input") is not None and _boolean(columns, "requests_input"),
         "type": _text(columns, "type"),
         "metadata": _metadata(columns),
         "created_at": _time(columns, "created_at"),
-        "updated_at": _time(columns, "updated_at"),
+        "updated_at": _time(columns, "created_at" if _logged(columns, "updated_at") is None else "updated_at"),
         "prompt_seq": _optional_integer(columns, "prompt_seq") or 0,
     }
 

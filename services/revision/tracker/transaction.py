@@ -105,8 +105,13 @@ class OpenTransaction:
         self._session(session_id).interval = _Interval(revision, revision)
 
     def revision_updated(self, session_id: str, old: int, new: int) -> None:
-        """A session advanced. The interval spans the first old value and the last new one."""
+        """A session advanced. The interval spans the first old value and the last new one.
+
+        A statement advances by one, and from 0 to the floor; any other step says that the log does not name all.
+        """
         session = self._session(session_id)
+        if 0 < old < new - 1:
+            self._give_up(session)
         session.advances += 1
         if new < old:
             self._backwards += 1
@@ -147,6 +152,12 @@ class OpenTransaction:
         """
         self._unknown += 1
         self._name_nothing()
+
+    def selection_unknown(self, session_id: str) -> None:
+        """A row was in this session, and the log does not say for which of its scopes: the session becomes
+        incomplete.
+        """
+        self._give_up(self._session(session_id))
 
     def epoch_written(self, epoch: str) -> None:
         """The epoch's row was written: a heartbeat, or a mint."""

@@ -10,16 +10,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from services.revision.schema.migrate import (
-    DatabaseNewer,
-    Migration,
-    MigrationChanged,
-    SchemaError,
-    SchemaStatus,
-    known_migrations,
-    migrate,
-    status,
-)
+from services.revision.schema.migrate import DatabaseNewer, MigrationChanged, SchemaStatus, migrate, status
+from services.revision.schema.numbered import Migration, SchemaError, known_migrations
 
 LATEST = known_migrations()[-1].version
 ALL = tuple(m.version for m in known_migrations())

@@ -68,6 +68,13 @@ def test_a_message_without_an_ordinal_has_zero() -> None:
     assert document("message", columns(wire.MESSAGES, wire.message("m"), prompt_seq=None))["prompt_seq"] == 0
 
 
+def test_what_may_be_null_in_earlier_tables_has_a_meaning() -> None:
+    nulls = columns(wire.MESSAGES, wire.message("m"), author_id=None, requests_input=None, updated_at=None)
+    found = document("message", nulls)
+    assert (found["author_id"], found["requests_input"]) == ("", False)
+    assert found["updated_at"] == found["created_at"]
+
+
 @pytest.mark.parametrize(
     ("column", "value"),
     [
@@ -76,7 +83,7 @@ def test_a_message_without_an_ordinal_has_zero() -> None:
         ("author_type", b"secret"),
         ("requests_input", b"secret"),
         ("created_at", b"once upon a secret"),
-        ("updated_at", None),
+        ("created_at", None),
     ],
 )
 def test_what_cannot_be_expressed_names_the_column_alone(column: str, value: Value) -> None:
