@@ -37,6 +37,9 @@ logger = logging.getLogger(__name__)
 WATCH_SECONDS = 0.1
 """Pause between two looks at Redis; bounds how long a subscriber stays down after Redis answers again."""
 
+END_SECONDS = 5.0
+"""How long a reader that was cancelled may take to end: longer than a read that lost its cancellation waits."""
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -143,6 +146,7 @@ class GroupGuard:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._leaving.wait(), WATCH_SECONDS)
         finally:
+            await self._end_reading()
             await self._broker.stop()
             await self._client.aclose()
             self._left.set()
@@ -151,6 +155,18 @@ class GroupGuard:
         """Has no more entries taken while `run` runs. Returns once subscribers are done with those that they took."""
         self._leaving.set()
         await self._left.wait()
+
+    async def _end_reading(self) -> None:
+        """Stops the subscribers, and waits until they have stopped.
+
+        The library does not wait: it closes the connections under readers that are only just cancelled. One that was in
+        the middle of a command connects again then, and loses its new connection to the end of the old one's closing.
+        """
+        subscribers = self._subscribers()
+        reading = [task for subscriber in subscribers for task in subscriber.tasks]
+        await asyncio.gather(*(subscriber.stop() for subscriber in subscribers))
+        if reading:
+            await asyncio.wait(reading, timeout=END_SECONDS)
 
     async def _look(self) -> None:
         try:

@@ -26,13 +26,14 @@ _Step = Callable[[Pipeline], Awaitable[object]]
 
 
 class Outgoing:
-    """Writes requests in the order in which they come. Every method raises redis-py's errors."""
+    """Writes requests in the order in which they come. Every method raises `BROKER_ERRORS`."""
 
     def __init__(self, broker: RedisBroker, client: Redis) -> None:
         self._broker = broker
         self._client = client
         self._waiting: deque[tuple[_Step, asyncio.Future[Any]]] = deque()  # Any: what Redis answers to each step
         self._writing: asyncio.Task[None] | None = None
+        self._closed = False
 
     async def publish(self, request: Contract, stream: str) -> bytes:
         """Writes a request; returns the id of its entry."""
@@ -52,12 +53,17 @@ class Outgoing:
         await self._written(step)
 
     async def close(self) -> None:
-        """Gives up what was not written yet."""
+        """Gives up what was not written yet, and takes no more: the connection is about to be closed, and redis-py would
+        connect again, or meet its end, in the middle of a command.
+        """
+        self._closed = True
         if self._writing is not None:
             self._writing.cancel()
             await asyncio.wait([self._writing])
 
     async def _written(self, step: _Step) -> Any:
+        if self._closed:
+            raise ConnectionError("nothing is written any more")
         written: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append((step, written))
         if self._writing is None or self._writing.done():

@@ -7,13 +7,15 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import anyio
 import pytest
 import pytest_asyncio
 from faststream import AckPolicy
+from faststream.redis.subscriber.usecases.stream_subscriber import StreamSubscriber
 from pydantic import SecretStr
-from redis.asyncio import Redis
+from redis.asyncio import ConnectionPool, Redis
 
 from shared.broker.connection import BLOCK_MS, RETRY_SECONDS, connect
 from shared.broker.guarded import UNREADABLE, Group, GroupGuard, Subscription, open_broker, readable, undecoded
@@ -110,6 +112,37 @@ async def test_a_lost_connection_is_followed_by_our_own_pause(
         await arrives(redis, CONTROL, subscribed.of_control, b"after")
     assert pauses, "no fetch failed"
     assert max(pauses) <= RETRY_SECONDS
+
+
+async def test_connections_are_closed_when_nobody_reads_on_them_any_more(
+    redis_url: str, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many turns of the event loop a reader that is cancelled needs to end."""
+    reading: set[StreamSubscriber] = set()
+    at_closing: list[int] = []
+    read, disconnect = StreamSubscriber._get_msgs, ConnectionPool.disconnect
+
+    async def slow_to_end(subscriber: StreamSubscriber, *arguments: Any) -> None:  # Any: the library's own
+        reading.add(subscriber)
+        try:
+            await read(subscriber, *arguments)
+        finally:
+            for _ in range(100):
+                await asyncio.sleep(0)
+            reading.discard(subscriber)
+
+    async def noting(pool: ConnectionPool) -> None:
+        at_closing.append(len(reading))
+        await disconnect(pool)
+
+    monkeypatch.setattr(StreamSubscriber, "_get_msgs", slow_to_end)
+    async with subscribing(redis_url) as subscribed:
+        await arrives(redis, STREAM, subscribed.of_group, b"one")
+        await arrives(redis, CONTROL, subscribed.of_control, b"one")
+        await until(lambda: len(reading) == 2)
+        monkeypatch.setattr(ConnectionPool, "disconnect", noting)
+    assert at_closing != []
+    assert not any(at_closing)
 
 
 async def test_it_goes_on_after_a_flush(redis_url: str, redis: Redis, caplog: pytest.LogCaptureFixture) -> None:

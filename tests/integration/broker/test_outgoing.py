@@ -121,3 +121,11 @@ async def test_one_request_that_redis_refuses_fails_alone(outgoing: Outgoing, wa
     )
     assert isinstance(good, bytes)
     assert isinstance(bad, BROKER_ERRORS)
+
+
+async def test_what_comes_after_the_end_is_refused_at_once(outgoing: Outgoing, watching: Redis) -> None:
+    await outgoing.publish(request(1), streams.READS)
+    await outgoing.close()
+    with pytest.raises(BROKER_ERRORS):
+        await outgoing.publish(request(2), streams.READS)
+    assert await names(watching) == ["request1"]
