@@ -17,6 +17,7 @@ from cli.diagnosis.judge import Finding, State, judge, worst
 from cli.options import url_option
 from cli.settings import unknown_variables, warn_of_unknown
 from cli.target import target_url
+from shared.version import VERSION
 
 FOUND = 1
 """Exit code when something is wrong."""
@@ -33,12 +34,13 @@ _COLOURS = {State.OK: "green", State.WARN: "yellow", State.FAIL: "red"}
 @url_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def doctor(url: str | None, as_json: bool) -> None:
-    """Look at the database, Redis and the gateway, and say what to do about what is wrong.
+    """Look at the database, Redis, the processes that run and a gateway, and say what to do about what is wrong.
 
     Nothing is changed. Exit code 1 when something fails; warnings alone are 0.
     """
     warn_of_unknown(unknown_variables(os.environ))
-    findings = judge(asyncio.run(gather(database_url(), _redis_url(), target_url(url))))
+    facts = asyncio.run(gather(database_url(), _redis_url(), target_url(url)))
+    findings = judge(facts, VERSION)
     state = worst(findings)
     if as_json:
         click.echo(orjson.dumps({"state": state, "findings": list(map(asdict, findings))}, option=orjson.OPT_INDENT_2))

@@ -7,7 +7,6 @@ from typing import Any
 import aiohttp
 import asyncpg
 import orjson
-from pydantic import SecretStr
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
@@ -16,8 +15,10 @@ from cli.diagnosis.facts import DatabaseFacts, Facts, GatewayFacts, RedisFacts, 
 from client.reasons import reason as gateway_reason
 from services.gateway.identity.accounts import ADMINISTRATED
 from services.revision.schema.migrate import status
+from services.revision.tracker.prerequisites import breach
+from shared.broker.presence import present
 from shared.contracts.streams import COMMANDS, READS
-from shared.database import connect
+from shared.database import CONNECT_TIMEOUT
 from shared.reasons import reason
 
 LOOK_SECONDS = 10.0
@@ -30,12 +31,15 @@ SELECT current_setting('server_version_num')::int AS version,
        (SELECT count(*)::int FROM pg_stat_replication) AS senders,
        current_setting('max_replication_slots')::int AS max_slots,
        (SELECT count(*)::int FROM pg_replication_slots) AS slots,
+       (SELECT setting::int FROM pg_settings WHERE name = 'max_slot_wal_keep_size') AS slot_limit,
+       (SELECT setting::int FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout') AS idle_timeout,
        (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user) AS replication_right,
        extract(epoch FROM clock_timestamp())::float8 AS clock
 """
 _SLOTS = """
 SELECT slot_name::text AS name, active, temporary,
-       coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint AS retained
+       coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint AS retained,
+       coalesce(wal_status = 'lost', false) AS lost
   FROM pg_replication_slots WHERE NOT pg_is_in_recovery()
 """
 _PUBLISHED = """
@@ -53,6 +57,17 @@ SELECT c.relname::text AS name, c.relreplident::text AS kind
  WHERE n.nspname = 'public'
    AND c.relname IN ('task_session_messages', 'task_session_turns', 'conversation_session_revisions')
 """
+_LACKING = """
+SELECT format('%s.%s', n.nspname, c.relname) AS name
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE (n.nspname = 'public' AND c.relname IN ('task_sessions', 'task_session_messages', 'task_session_turns',
+                                               'conversation_session_revisions')
+        OR n.nspname = 'conversation' AND c.relname = 'epoch')
+   AND NOT (has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
+            AND has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'UPDATE')
+            AND has_table_privilege(c.oid, 'DELETE'))
+ ORDER BY name
+"""
 _HEARTBEAT = "SELECT extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 FROM conversation.epoch"
 
 
@@ -68,7 +83,7 @@ async def look_at_database(url: str) -> DatabaseFacts:
     """Reads settings, catalogues and the epoch."""
     try:
         async with asyncio.timeout(LOOK_SECONDS):
-            connection = await connect(SecretStr(url), "doctor")
+            connection = await _connect(url)
             try:
                 return await _database(connection, place(url))
             finally:
@@ -77,24 +92,37 @@ async def look_at_database(url: str) -> DatabaseFacts:
         return DatabaseFacts(place(url), error=reason(error))
 
 
+async def _connect(url: str) -> asyncpg.Connection:
+    """With no settings of its own: what it finds is what others get."""
+    return await asyncpg.connect(
+        url, timeout=CONNECT_TIMEOUT, server_settings={"application_name": "kandev-conversation/doctor"}
+    )
+
+
 async def _database(connection: asyncpg.Connection, name: str) -> DatabaseFacts:
     server = await connection.fetchrow(_SERVER)
     skew = server["clock"] - time.time()
     schema = await status(connection)
+    lacking = tuple(row["name"] for row in await connection.fetch(_LACKING))
+    usable = schema.current == schema.latest and not lacking
     return DatabaseFacts(
         place=name,
         version=server["version"],
         wal_level=server["wal_level"],
         senders=(server["senders"], server["max_senders"]),
         slots_used=(server["slots"], server["max_slots"]),
+        slot_limit=server["slot_limit"],
+        idle_timeout=server["idle_timeout"],
         replication_right=server["replication_right"],
+        lacking=lacking,
+        breach=(await breach(connection) or "") if usable else "",
         current=schema.current,
         latest=schema.latest,
         published=frozenset(row["name"] for row in await connection.fetch(_PUBLISHED)),
         triggers={row["name"]: row["enabled"] for row in await connection.fetch(_TRIGGERS)},
         identities={row["name"]: row["kind"] for row in await connection.fetch(_IDENTITIES)},
-        heartbeat_age=await connection.fetchval(_HEARTBEAT) if schema.current else None,
-        administrated=await connection.fetchval(ADMINISTRATED) if schema.current == schema.latest else None,
+        heartbeat_age=await connection.fetchval(_HEARTBEAT) if schema.current and not lacking else None,
+        administrated=await connection.fetchval(ADMINISTRATED) if usable else None,
         slots=tuple(Slot(**row) for row in await connection.fetch(_SLOTS)),
         clock_skew=skew,
     )
@@ -103,14 +131,21 @@ async def _database(connection: asyncpg.Connection, name: str) -> DatabaseFacts:
 async def look_at_redis(url: str) -> RedisFacts:
     """Reads version, clock, and which groups read the request streams."""
     try:
-        async with asyncio.timeout(LOOK_SECONDS), Redis.from_url(url, decode_responses=True) as client:
+        async with asyncio.timeout(LOOK_SECONDS), _client(url) as client:
             return await _redis(client, place(url))
     except (OSError, TimeoutError, RedisError, ValueError) as error:
         return RedisFacts(place(url), error=reason(error))
 
 
+def _client(url: str) -> Redis:
+    """Whatever stands in a stream is read, be it no text."""
+    client: Redis = Redis.from_url(url, decode_responses=True, encoding_errors="replace")
+    return client
+
+
 async def _redis(client: Redis, name: str) -> RedisFacts:
     server = await client.info("server")
+    memory = await client.info("memory")
     seconds, microseconds = await client.time()
     skew = seconds + microseconds / 1_000_000 - time.time()
     groups = {
@@ -121,7 +156,15 @@ async def _redis(client: Redis, name: str) -> RedisFacts:
     receipts = 0
     async for _ in client.scan_iter(match="conversation:receipts:*", count=1000):
         receipts += 1
-    return RedisFacts(name, "", str(server.get("redis_version", "unknown")), groups, receipts, skew)
+    return RedisFacts(
+        place=name,
+        version=str(server.get("redis_version", "unknown")),
+        groups=groups,
+        receipt_streams=receipts,
+        eviction=str(memory.get("maxmemory_policy", "noeviction")),
+        present=await present(client),
+        clock_skew=skew,
+    )
 
 
 async def look_at_gateway(url: str) -> GatewayFacts:

@@ -24,6 +24,7 @@ TRIGGERS = frozenset(
     | {f"task_session_turns.conversation_rows_{what}" for what in ("inserted", "updated", "deleted", "truncated")}
     | {"task_session_messages.conversation_message_arriving", "task_sessions.conversation_sessions_created"}
 )
+SERVICES = ("revision", "reader", "gateway")
 # By pg_class.relreplident: i is an index of one's own choice, f the whole row.
 IDENTITIES = {"task_session_messages": "i", "task_session_turns": "i", "conversation_session_revisions": "f"}
 
@@ -47,11 +48,14 @@ class Finding:
     advice: str = ""
 
 
-def judge(facts: Facts) -> tuple[Finding, ...]:
-    """Every finding, part by part. A part that cannot be reached gives one finding and hides what lies behind it."""
+def judge(facts: Facts, version: str) -> tuple[Finding, ...]:
+    """Every finding, part by part. A part that cannot be reached gives one finding and hides what lies behind it.
+    `version`: of this program.
+    """
     return (
         *judge_database(facts.database),
         *judge_redis(facts.redis),
+        *judge_services(facts.redis, version),
         *judge_gateway(facts.gateway),
         *judge_people(facts),
     )
@@ -67,9 +71,10 @@ def judge_database(facts: DatabaseFacts) -> tuple[Finding, ...]:
             ),
         )  # fmt: skip
     findings = [Finding("database", "reachable", State.OK, facts.place), _version(facts), _schema(facts)]
-    findings += [_wal_level(facts), _replication_right(facts), _senders(facts), _slot_room(facts), _retained(facts)]
+    findings += [_wal_level(facts), _replication_right(facts), _rights(facts), _senders(facts), _slot_room(facts)]
+    findings += [_retained(facts), _lost(facts), _slot_limit(facts), _idle_timeout(facts)]
     if facts.current:
-        findings += [_publication(facts), _triggers(facts), _identities(facts), _heartbeat(facts)]
+        findings += [_capture(facts), _publication(facts), _triggers(facts), _identities(facts), _heartbeat(facts)]
     return (*findings, _skew("database", facts.clock_skew))
 
 
@@ -97,7 +102,20 @@ def judge_redis(facts: RedisFacts) -> tuple[Finding, ...]:
             "Start a revision service; its tracker writes to every partition when it begins.", State.WARN,
         )
     )  # fmt: skip
+    findings.append(
+        _either(
+            "redis", "eviction", not facts.eviction.startswith("allkeys"), facts.eviction, facts.eviction,
+            "CONFIG SET maxmemory-policy noeviction: Redis would drop streams, and what waits in them.", State.WARN,
+        )
+    )  # fmt: skip
     return (*findings, _skew("redis", facts.clock_skew))
+
+
+def judge_services(facts: RedisFacts, version: str) -> tuple[Finding, ...]:
+    """The processes that say they run: each service is there, in one version, and by clocks that agree."""
+    if facts.error:
+        return ()
+    return (*(_runs(facts, service) for service in SERVICES), _versions(facts, version), _clocks(facts))
 
 
 def judge_gateway(facts: GatewayFacts) -> tuple[Finding, ...]:
@@ -165,6 +183,66 @@ def _wal_level(facts: DatabaseFacts) -> Finding:
     found = f"wal_level = {facts.wal_level}"
     advice = "ALTER SYSTEM SET wal_level = 'logical', then restart PostgreSQL: changes cannot be followed without it."
     return _either("database", "wal level", facts.wal_level == "logical", found, found, advice, State.FAIL)
+
+
+def _rights(facts: DatabaseFacts) -> Finding:
+    found = f"the role may not read and change {', '.join(facts.lacking)}"
+    advice = "GRANT SELECT, INSERT, UPDATE, DELETE ON … TO the role of KANDEV_DATABASE_URL, or let it own the tables."
+    return _either("database", "rights", not facts.lacking, "every table", found, advice, State.FAIL)
+
+
+def _lost(facts: DatabaseFacts) -> Finding:
+    found = ", ".join(slot.name for slot in facts.slots if slot.lost)
+    advice = "They fell behind max_slot_wal_keep_size and are of no use: SELECT pg_drop_replication_slot('…')."
+    return _either("database", "lost slots", not found, "none", found, advice, State.WARN)
+
+
+def _slot_limit(facts: DatabaseFacts) -> Finding:
+    advice = "ALTER SYSTEM SET max_slot_wal_keep_size = '2GB', then SELECT pg_reload_conf(): a slot can fill the disk."
+    limited = facts.slot_limit >= 0
+    return _either("database", "slot limit", limited, f"{facts.slot_limit:,} MB", "none", advice, State.WARN)
+
+
+def _idle_timeout(facts: DatabaseFacts) -> Finding:
+    advice = (
+        "ALTER SYSTEM SET idle_in_transaction_session_timeout = '5min', then SELECT pg_reload_conf(): a forgotten "
+        "transaction that has written keeps a tracker from starting."
+    )
+    good = facts.idle_timeout > 0
+    return _either(
+        "database", "idle transactions", good, f"{facts.idle_timeout // 1000} s", "no limit", advice, State.WARN
+    )
+
+
+def _capture(facts: DatabaseFacts) -> Finding:
+    found, _, advice = facts.breach.partition(": ")
+    return _either("database", "capture", not facts.breach, "whole", found, advice, State.FAIL)
+
+
+def _runs(facts: RedisFacts, service: str) -> Finding:
+    running = [each for each in facts.present if each.service == service]
+    return _either(
+        "services", service, bool(running), f"{len(running)} running", "none runs, or none reaches Redis",
+        f"Start one: `kandev-conversation run {service}`; if one runs, its /ready says what it waits for.", State.FAIL,
+    )  # fmt: skip
+
+
+def _versions(facts: RedisFacts, version: str) -> Finding:
+    others = sorted({f"{each.service} {each.version}" for each in facts.present if each.version != version})
+    found = f"{', '.join(others)}; this program is {version}"
+    advice = "Finish the upgrade: all processes, and this program, of one version."
+    return _either("services", "versions", not others, version, found, advice, State.WARN)
+
+
+def _clocks(facts: RedisFacts) -> Finding:
+    off = [each for each in facts.present if abs(each.clock_skew) >= NOTICEABLE_SKEW]
+    found = ", ".join(f"{each.service} {each.name} is {_off(each.clock_skew)} Redis" for each in off)
+    advice = "Let NTP set the clocks of these machines."
+    return _either("services", "clocks", not off, "in step", found, advice, State.WARN)
+
+
+def _off(seconds: float) -> str:
+    return f"{abs(seconds):.1f} s {'ahead of' if seconds > 0 else 'behind'}"
 
 
 def _replication_right(facts: DatabaseFacts) -> Finding:

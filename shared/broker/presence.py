@@ -5,7 +5,6 @@ An entry's id is the time at which Redis took it, so its clock and that of the p
 """
 
 import asyncio
-import importlib.metadata
 import os
 import secrets
 import socket
@@ -19,7 +18,7 @@ from redis.typing import EncodableT, FieldT
 
 from shared.broker.connection import BROKER_ERRORS
 from shared.contracts.streams import PRESENCE
-from shared.metrics.declaring import PACKAGE
+from shared.version import VERSION
 
 EVERY_SECONDS = 5.0
 KEEP_ENTRIES = 1000
@@ -49,7 +48,7 @@ class Presence:
         self._said: dict[FieldT, EncodableT] = {
             "service": service,
             "name": f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}",
-            "version": importlib.metadata.version(PACKAGE),
+            "version": VERSION,
         }
 
     async def run(self) -> None:

@@ -5,7 +5,6 @@ number of series is known before the first one is counted. Counters and histogra
 that the first thing counted is seen as an increase.
 """
 
-import importlib.metadata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,10 +16,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from shared.version import VERSION
+
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Bounds of every histogram of durations: from an idle path to past every deadline."""
-
-PACKAGE = "kandev-conversation"
 
 Kind = Literal["counter", "gauge", "histogram"]
 _ChildrenT = TypeVar("_ChildrenT", Counter, Gauge, Histogram)
@@ -67,10 +66,8 @@ class Metrics(Collector):
         self._sources: list[Callable[[], Iterable[Read]]] = []
         ProcessCollector(registry=self.registry)
         self.registry.register(self)
-        version = importlib.metadata.version(PACKAGE)
-        self.gauge("kandev_build_info", "1, for this version.", service=(service,), version=(version,)).labels(
-            service, version
-        ).set(1)
+        build = self.gauge("kandev_build_info", "1, for this version.", service=(service,), version=(VERSION,))
+        build.labels(service, VERSION).set(1)
 
     @property
     def declared(self) -> tuple[Declared, ...]:
