@@ -26,6 +26,8 @@ COMMANDS = (
     "settings",
     "plugin",
     "migrate",
+    "cutover",
+    "detach",
     "user",
     "workspace",
     "psql",
@@ -91,8 +93,9 @@ async def test_settings_lists_values_masked_and_warns() -> None:
     assert "hunter2" not in wrong.out + wrong.err
 
 
-async def test_a_database_that_cannot_be_reached_is_a_sentence() -> None:
-    refused = await run("migrate", **AWAY)
+@pytest.mark.parametrize("command", ["migrate", "cutover", "detach"])
+async def test_a_database_that_cannot_be_reached_is_a_sentence(command: str) -> None:
+    refused = await run(command, **AWAY)
     assert refused.code == 2
     assert "127.0.0.1:1/db cannot be reached" in refused.err
     assert "hunter2" not in refused.err
@@ -105,7 +108,7 @@ async def test_migrate_brings_a_database_up_and_refuses_a_newer_one(empty_databa
     assert first.code == second.code == 0
     report = json.loads(first.out)
     assert report["applied"] == list(range(1, report["version"] + 1))
-    assert json.loads(second.out) == {"applied": [], "version": report["version"]}
+    assert json.loads(second.out) == {"applied": [], "version": report["version"], "replaced": []}
     connection = await asyncpg.connect(empty_database_url)
     await connection.execute("INSERT INTO conversation.migrations (version, name, checksum) VALUES (9999, 'x', 'x')")
     await connection.close()
@@ -164,6 +167,7 @@ async def test_doctor_reads_a_real_database_and_redis(database_url: str, redis_u
         assert sound["database", aspect] == "ok"
     assert sound["redis", "reachable"] == "ok"
     assert {aspect for aspect, state in broken.items() if state != sound[aspect]} == {
+        ("database", "capture"),
         ("database", "publication"),
         ("database", "triggers"),
         ("database", "replica identities"),
