@@ -171,9 +171,12 @@ class RowsChanged:
 
 @dataclass(frozen=True, slots=True)
 class LoadEnded:
-    """A `LoadMore` is over. `added`: rows that it brought; None when it was abandoned and may be asked for again."""
+    """A `LoadMore` is over. `added`: rows that it brought; None when it was abandoned and may be asked for again.
+    `again_after`: least seconds until then.
+    """
 
     added: int | None
+    again_after: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

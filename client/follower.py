@@ -46,7 +46,7 @@ EXPLAINED_SECONDS = 2.0
 """Longest wait for the reason why a scope has ended: what tells it follows at once, if anything does."""
 
 LOAD_AGAIN_AFTER = 0.25
-"""Seconds until an older page that was given up is asked for again."""
+"""Least seconds until an older page that was given up is asked for again."""
 
 Observer = Callable[[State, tuple[RowChange, ...]], None]
 """Called after each step with the new state and what changed of the rows. It must not raise, and not wait."""
@@ -91,6 +91,7 @@ class Follower:
         self._reads: set[asyncio.Task[None]] = set()
         self._waiting: list[tuple[Callable[[State], bool], asyncio.Future[State]]] = []
         self._loads: list[asyncio.Future[int | None]] = []
+        self._load_again_after = LOAD_AGAIN_AFTER
         self._explained = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -145,7 +146,7 @@ class Follower:
             added = await future
             if added is not None:
                 return added
-            await asyncio.sleep(LOAD_AGAIN_AFTER)
+            await asyncio.sleep(self._load_again_after)
 
     async def why_closed(self) -> CloseReason | None:
         """The reason why the scope is closed, and for one that has ended what may still be told of it. None: it is not
@@ -219,8 +220,8 @@ class Follower:
                 self._read(self._read_turns(effect))
             case RowsChanged():
                 pass
-            case LoadEnded(added):
-                self._load_ended(added)
+            case LoadEnded(added, again_after):
+                self._load_ended(added, again_after)
             case Close(reason):
                 if reason is not CloseReason.ENDED:
                     self._connection.drop(self.state.scope.scope_id)
@@ -267,13 +268,14 @@ class Follower:
         else:
             self._feed(TurnsRead(effect.read, page.epoch, int(page.revision), page.turns, page.has_more))
 
-    def _load_ended(self, added: int | None) -> None:
+    def _load_ended(self, added: int | None, again_after: float = 0.0) -> None:
+        self._load_again_after = max(LOAD_AGAIN_AFTER, again_after)
         loads, self._loads = self._loads, []
         for future in loads:
             if not future.done():
                 future.set_result(added)
         if added is None and self._everything and self.state.closed is None and self._load_timer is None:
-            self._load_timer = asyncio.get_running_loop().call_later(LOAD_AGAIN_AFTER, self._load_again)
+            self._load_timer = asyncio.get_running_loop().call_later(self._load_again_after, self._load_again)
 
     def _load_again(self) -> None:
         self._load_timer = None

@@ -8,7 +8,7 @@ from client.bridge import moved
 from client.events import Effect, LoadEnded, MessagesRead, PageFailed, ReadMessages, RowsChanged
 from client.frames import Change, Check
 from client.range import Cursor, Loaded, changes_between, changes_by, joined, message_part
-from client.repair import EPOCH_SPREAD, Moment, Step, counted, repair
+from client.repair import EPOCH_SPREAD, Moment, Step, counted, repair, spread_out
 from client.state import Expected, Live, Load, State
 
 CHECK_GRACE = 1.0
@@ -102,12 +102,14 @@ def more_read(state: State, live: Live, held: Loaded, event: MessagesRead, momen
 
 
 def more_failed(state: State, live: Live, event: PageFailed, moment: Moment) -> Step:
-    """Gives the older page up; reads again from the newest row when its cursor is gone."""
+    """Gives the older page up; reads again from the newest row when its cursor is gone. What the gateway could not
+    serve is not asked for before it said, and then at a random moment, as repairs are (C7).
+    """
     if live.load is None or live.load.read != event.read:
         return state, ()
     if event.status in GONE_CURSOR:
         return repair(state, moment)
-    return replace(state, phase=replace(live, load=None)), (LoadEnded(None),)
+    return replace(state, phase=replace(live, load=None)), (LoadEnded(None, spread_out(event.retry_after, moment)),)
 
 
 def _merged(state: State, live: Live, held: Loaded, load: Load) -> Step:

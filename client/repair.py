@@ -10,7 +10,7 @@ REPAIR_SPACING = 1.0
 """Least seconds between the beginnings of two repairs of a scope."""
 
 RETRY_AFTER = 1.0
-"""Least seconds until a cycle is tried again after a refused subscription or a page that could not be read."""
+"""Least seconds until something is tried again after a refused subscription or a page that could not be read."""
 
 EPOCH_SPREAD = 2.0
 """Seconds over which scopes spread their repairs when the epoch has changed for all of them (C7)."""
@@ -48,10 +48,15 @@ def repair(state: State, moment: Moment, *, after: float = 0.0, spread: float = 
 
 
 def again(state: State, moment: Moment, told: float = 0.0) -> Step:
-    """Tries a cycle again that the gateway could not serve: not before it said, and at a random moment in as many
-    seconds after that. Those that were refused together do not come back together (C7).
+    """Tries a cycle again that the gateway could not serve: not before it said, and spread out from then on (C7)."""
+    return repair(state, moment, after=spread_out(told, moment))
+
+
+def spread_out(told: float, moment: Moment) -> float:
+    """Seconds until the gateway is asked again that said so many: at a random moment in as many seconds after them.
+    Those that were refused together do not come back together.
     """
-    return repair(state, moment, after=max(RETRY_AFTER, told) * (1.0 + moment.chance))
+    return max(RETRY_AFTER, told) * (1.0 + moment.chance)
 
 
 def begin(state: State, now: float) -> Step:

@@ -53,8 +53,8 @@ class Outgoing:
         await self._written(step)
 
     async def close(self) -> None:
-        """Gives up what was not written yet, and takes no more: the connection is about to be closed, and redis-py would
-        connect again, or meet its end, in the middle of a command.
+        """Gives up what was not written yet, and takes no more: what is written while connections are closed makes
+        redis-py connect again, or meets the end of its connection in the middle of a command.
         """
         self._closed = True
         if self._writing is not None:

@@ -172,6 +172,29 @@ async def test_a_page_that_cannot_be_read_is_read_again(
         await follower.wait_until(live_at(0))
 
 
+async def test_an_older_page_that_was_refused_is_asked_for_when_the_gateway_said(
+    server: WireServer, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def noted(seconds: float) -> None:
+        pauses.append(seconds)
+        server.page_status = 200
+        await sleep(0)
+
+    server.page_rows = 2
+    for number in range(5):
+        await server.put(message(f"m{number}", number))
+    async with Follower(connection, SESSION) as follower:
+        await follower.wait_until(live_at(5))
+        server.page_status, server.retry_after = 503, 7
+        monkeypatch.setattr(asyncio, "sleep", noted)
+        assert await follower.load_more() == 2
+        monkeypatch.undo()
+    assert [7 <= pause < 14 for pause in pauses] == [True]
+
+
 async def test_a_refused_subscription_is_asked_for_again(server: WireServer, connection: Connection) -> None:
     server.refuse_with = "upstream_failure", True
     async with Follower(connection, SESSION) as follower:

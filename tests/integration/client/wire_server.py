@@ -22,6 +22,7 @@ class WireServer:
         self.exists = True
         self.page_rows = 100
         self.page_status = 200
+        self.retry_after = 0
         self.before_page: Callable[[], Awaitable[None]] | None = None
         self.refuse_with: tuple[str, bool] | None = None
         self.losing = False
@@ -179,7 +180,8 @@ class WireServer:
         if not self.exists or request.match_info["id"] != SESSION:
             return web.json_response({"error": {"code": "not_found"}}, status=404)
         if self.page_status != 200:
-            return web.json_response({"error": {"code": "unavailable", "retryable": True}}, status=self.page_status)
+            error, headers = {"code": "unavailable", "retryable": True}, {"Retry-After": str(self.retry_after)}
+            return web.json_response({"error": error}, status=self.page_status, headers=headers)
         query = request.query
         authors = tuple(name for name in ("user", "agent") if name in query.getall("author_type", []))
         pages = World(Filter(query.get("task_id"), authors), min(self.page_rows, int(query["limit"])), self.source)

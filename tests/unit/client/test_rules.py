@@ -702,6 +702,14 @@ class TestC6LoadMore:
         assert world.loads == [None]
         assert world.state.live
 
+    def test_one_that_could_not_be_served_is_asked_for_when_the_gateway_said_and_not_together(self) -> None:
+        for told, chance, again_after in ((3.0, 0.0, 3.0), (3.0, 0.5, 4.5), (0.0, 0.0, 1.0), (0.0, 0.5, 1.5)):
+            world = self.loading()
+            world.chance = chance
+            asked = world.reads[-1].effect.read
+            assert world.feed(PageFailed(asked, 503, told)) == (LoadEnded(None, again_after),)
+            assert world.state.live
+
     def test_a_repair_gives_it_up(self) -> None:
         world = self.loading()
         world.reset()
