@@ -68,7 +68,7 @@ LAG = METRICS.gauge(
     "kandev_gateway_stream_lag_seconds", "Age of the newest entry of the batch of receipts that was read last."
 )
 JOINED = METRICS.counter(
-    "kandev_gateway_joined_changes_total", "Changes that did not leave in a frame of their own, once per filter."
+    "kandev_gateway_joined_changes_total", "Changes that waited and left together with an earlier one of their session."
 )
 GAPS = METRICS.counter(
     "kandev_gateway_gaps_total",

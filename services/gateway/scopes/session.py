@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from services.gateway.metrics import JOINED
 from services.gateway.scopes import frames
 from services.gateway.scopes.joining import Pace, above, join
 from services.gateway.scopes.projection import Projection, View, Viewing, project
@@ -131,6 +132,7 @@ class SessionScopes:
     def _flush(self, now: float) -> None:
         if waiting := self._take():
             self._pace.left(now)
+            JOINED.inc(len(waiting) - 1)
             for view, scopes in self._scopes.items():
                 if not isinstance(view, PushView):
                     _send(scopes, [viewing.through(view) for viewing in waiting], self.session_id)
