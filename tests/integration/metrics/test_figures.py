@@ -1,5 +1,7 @@
 """What services count while they work."""
 
+import uuid
+
 from services.gateway.metrics import METRICS as GATEWAY
 from services.reader.metrics import METRICS as READER
 from services.revision.metrics import METRICS as REVISION
@@ -7,6 +9,7 @@ from shared.contracts import streams
 from shared.metrics.declaring import Declared
 from tests.integration.metrics.figures import Figures, figure, scrape, values
 from tests.support.stack import Stack
+from tests.support.waiting import eventually
 
 ALL = {"revision": REVISION, "reader": READER, "gateway": GATEWAY}
 SECRET = "planted-secret"
@@ -52,7 +55,7 @@ async def test_reads_and_commands_are_counted_by_kind_and_outcome_on_both_sides(
     before = {name: await scrape(stack, name) for name in ALL}
     assert (await stack.call("GET", "/api/v1/task-sessions/s/messages?limit=5"))[0] == 200
     assert (await stack.call("GET", "/api/v1/task-sessions/nobody/messages?limit=5"))[0] == 404
-    made = {"task_id": "t", "author_type": "user", "content": "x"}
+    made = {"id": "m", "author_type": "user", "content": "x"}
     assert (await stack.call("POST", "/api/v1/task-sessions/s/messages", json=made))[0] in {200, 201}
     after = {name: await scrape(stack, name) for name in ALL}
 
@@ -211,3 +214,17 @@ async def test_nothing_is_told_of_what_is_over(stack: Stack) -> None:
 
 def _labels(declared: Declared) -> set[str]:
     return {text for name, values in declared.labels.items() for text in (name, *values)}
+
+
+async def test_changes_that_leave_together_are_counted(stack: Stack) -> None:
+    await stack.session("s")
+    client = await stack.connect()
+    await client.subscribe("s")
+    before = (await scrape(stack, "gateway"))["kandev_gateway_joined_changes_total"]
+
+    async def joined() -> float:
+        for number in range(20):
+            await stack.add("s", f"{uuid.uuid4().hex}-{number}")
+        return (await scrape(stack, "gateway"))["kandev_gateway_joined_changes_total"] - before
+
+    await eventually(joined, lambda grown: grown > 0)
