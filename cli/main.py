@@ -33,6 +33,8 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "settings": Entry("cli.settings", "settings", "List every setting with its value and meaning."),
         "plugin": Entry("cli.plugin", "plugin", "Pack and check plugins; install and manage them at a gateway."),
         "migrate": Entry("cli.migrate", "migrate", "Bring the database to this version's schema."),
+        "cutover": Entry("cli.cutover", "cutover", "Give up the journal that kandev kept before."),
+        "detach": Entry("cli.detach", "detach", "Take this service out of a database again."),
         "user": Entry("cli.user", "user", "Accounts and access tokens."),
         "workspace": Entry("cli.workspace", "workspace", "Who sees which conversations."),
         "keys": Entry("cli.keys", "keys", "The keys that sign what plugins show."),
