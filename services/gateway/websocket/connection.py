@@ -271,12 +271,12 @@ class Connection:
         self._reply(request_id, action, "error", RequestError(code="BAD_REQUEST", message=message))
 
     async def _act(self, action: Action, request: ClientMessage) -> None:
-        try:
-            with logged_with(request=secrets.token_hex(8)):
+        with logged_with(request=secrets.token_hex(8)):
+            try:
                 await action(self, request)
-        except Exception:
-            logger.exception("action %s failed", request.action)
-            self.refuse(request, "INTERNAL_ERROR", "the request failed; it was logged")
+            except Exception:
+                logger.exception("action %s failed", request.action)
+                self.refuse(request, "INTERNAL_ERROR", "the request failed; it was logged")
 
     def _reply(
         self, request_id: str | None, action: str | None, kind: str, payload: Contract | Mapping[str, Any]
