@@ -4,7 +4,8 @@ One statement, and in it one walk along an index for each value of the leading f
 else the types; without any, one through all rows. Each walk stops behind the page, so that however large the table is,
 no more places are put in order than a page for each value. Other filters are looked at on the way.
 
-The byte cap is kept by the database, as for pages of one session (`services/reader/pages.py`).
+The byte cap is kept by the database, as for pages of one session (`services/reader/pages.py`). Whatever of a row has no
+bound of its own is counted.
 """
 
 # ruff: noqa: S608 - statements are put together from the literals of this module; every value is a parameter
@@ -26,6 +27,7 @@ _TABLE = "public.task_session_messages"
 _COLUMNS = ("id", "task_session_id", "task_id", "turn_id", "author_type", "type", "created_at")
 """In the order of a `HostRow`, whose last one is the content."""
 
+_WEIGHT = f"octet_length(p.content) + octet_length(p.type) + coalesce(octet_length(p.turn_id), 0) + {ROW_BYTES}"
 _FILTERS: dict[Leader, str] = {"sessions": "task_session_id", "tasks": "task_id", "types": "type"}
 
 UNNAMED = "message"
@@ -95,7 +97,7 @@ SELECT {columns}
     return f"""
 SELECT {", ".join(f"q.{column}" for column in _COLUMNS)}, CASE WHEN q.kept THEN q.content END AS content, q.kept
   FROM (SELECT w.*, (w.n = 1 OR w.total <= $1::bigint) AND w.n <= $2::integer AS kept
-          FROM (SELECT p.*, row_number() OVER walk AS n, sum(octet_length(p.content) + {ROW_BYTES}) OVER walk AS total
+          FROM (SELECT p.*, row_number() OVER walk AS n, sum({_WEIGHT}) OVER walk AS total
                   FROM ({found}) p
                 WINDOW walk AS (ORDER BY p.created_at, p.id COLLATE "C" ROWS UNBOUNDED PRECEDING)) w) q
  ORDER BY q.n"""

@@ -1,7 +1,7 @@
 """Messages of conversations."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 
 from kandev_plugin_sdk._calls import Caller
@@ -20,7 +20,9 @@ class MessageReader:
     async def list(
         self, wanted: MessageFilter | None = None, page: Page | None = None
     ) -> tuple[list[Message], PageInfo]:
-        """One page. Raises HostError, and ValueError for a time without a zone."""
+        """One page. Raises HostError, ValueError for a time without a zone, and TypeError for a text where there should
+        be several.
+        """
         response = await self._response(wanted or MessageFilter(), page or Page())
         return [_message(each) for each in response.messages], _info(response)
 
@@ -50,11 +52,11 @@ class MessageReader:
     async def _response(self, wanted: MessageFilter, page: Page) -> wire.ListMessagesResponse:
         request = wire.ListMessagesRequest(
             filter=wire.MessageFilter(
-                session_ids=wanted.session_ids,
-                task_ids=wanted.task_ids,
+                session_ids=_values("session_ids", wanted.session_ids),
+                task_ids=_values("task_ids", wanted.task_ids),
                 since=_text("since", wanted.since),
                 until=_text("until", wanted.until),
-                types=wanted.types,
+                types=_values("types", wanted.types),
             ),
             page=wire.Page(limit=page.limit, cursor=page.cursor),
         )
@@ -63,6 +65,12 @@ class MessageReader:
 
 def _info(response: wire.ListMessagesResponse) -> PageInfo:
     return PageInfo(response.page_info.next_cursor, response.page_info.has_more)
+
+
+def _values(name: str, values: Iterable[str]) -> Iterable[str]:
+    if isinstance(values, str):  # which would be taken for its letters
+        raise TypeError(f"{name} has several values: a tuple or list, also for one")
+    return values
 
 
 def _text(name: str, moment: datetime | str | None) -> str | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from typing import Never
 
 from google.protobuf.message import DecodeError
@@ -51,14 +52,20 @@ class Host:
         )
 
     async def list_messages(self, request: bytes, context: Context) -> wire.ListMessagesResponse:
-        """A page of messages. Looks at the token, the capability, and the arguments, in this order."""
+        """A page of messages. Looks at the token, the capability, and the arguments, in this order; and at the first
+        two again before anything leaves, since a read may have waited for long.
+        """
         try:
-            _require(await self._caller(context), "messages")
-            read = read_of(wire.ListMessagesRequest.FromString(request))
             # None, whatever its type says, where the caller has set no deadline.
             seconds = min(context.time_remaining() or self._source.timeout, MOST_SECONDS)
-            async with asyncio.timeout(seconds), self._reads:
-                return response_of(await self._source.host_messages(read, seconds))
+            until = time.monotonic() + seconds
+            async with asyncio.timeout(seconds):
+                _require(await self._caller(context), "messages")
+                read = read_of(wire.ListMessagesRequest.FromString(request))
+                async with self._reads:
+                    answer = await self._source.host_messages(read, until - time.monotonic())
+                    _require(await self._caller(context), "messages")
+                    return response_of(answer)
         except Exception as error:  # noqa: BLE001 - gRPC would tell the caller its text
             await _end(context, error)
 

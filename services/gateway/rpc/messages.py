@@ -22,6 +22,9 @@ MOST_CONTENT_BYTES = 16 << 20
 from all rows behind it.
 """
 
+MOST_ID_CHARACTERS = 255
+"""No turn has a longer id: a row that names one, as only plain SQL can, is told to name none."""
+
 _SECOND = 1_000_000
 
 
@@ -59,7 +62,7 @@ def response_of(answer: HostMessagesAnswer) -> wire.ListMessagesResponse:
             id=message_id,
             session_id=session_id,
             task_id=task_id or "",
-            turn_id=turn_id or "",
+            turn_id=turn_id if turn_id and len(turn_id) <= MOST_ID_CHARACTERS else "",
             author_type=author_type,
             content=_bounded(public_content(content)),
             type=message_type or "message",

@@ -9,12 +9,15 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from services.gateway.rpc.host import SERVICE, Host
+from services.gateway.rpc.streams import StreamLimit
 from shared.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 MOST_CALLS = 64
-"""Calls at once, of whichever service; more are told RESOURCE_EXHAUSTED."""
+"""Calls at once, of whichever service; more are told RESOURCE_EXHAUSTED. Streams have a part of them
+(`services.gateway.rpc.streams`): those that need no token must not take every place.
+"""
 
 DRAIN_SECONDS = 3.0
 """How long calls may take to end when the process is told to stop."""
@@ -46,7 +49,9 @@ class Server:
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
         if settings.rpc_port:
-            server = self._server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=MOST_CALLS)
+            server = self._server = grpc.aio.server(
+                options=_OPTIONS, maximum_concurrent_rpcs=MOST_CALLS, interceptors=(StreamLimit(),)
+            )
             server.add_generic_rpc_handlers((host.handler(),))
             health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
             reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)

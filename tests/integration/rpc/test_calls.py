@@ -117,6 +117,27 @@ async def test_401_values_are_refused_and_400_are_not(calls: Calls) -> None:
     assert await calls.refused(types=["x"] * 401, since="never") == refused
 
 
+async def test_a_filter_of_any_size_is_refused_by_its_count_or_its_bytes(calls: Calls) -> None:
+    ids = [f"{number:036}" for number in range(10_000)]
+    assert await calls.refused(task_ids=ids) == (
+        "INVALID_ARGUMENT",
+        "message filter has 10000 session/task/type values, max 400",
+    )
+    assert (await calls.refused(task_ids=ids * 10))[0] == "RESOURCE_EXHAUSTED"
+
+
+async def test_a_capability_that_an_upgrade_takes_away_is_missing_from_the_next_page_on(
+    shared_stack: Stack, channel: grpc.aio.Channel
+) -> None:
+    runtime = {"runtime": RUNTIME}
+    _, first = await upload(shared_stack, package(manifest("lesser", more=runtime), **EXECUTABLES))
+    calls = Calls(channel, first["token"])
+    await calls.page()
+    lesser = manifest("lesser", "1.1.0", reads=(), more=runtime)
+    assert (await upload(shared_stack, package(lesser, **EXECUTABLES)))[0] == 201
+    assert await calls.refused() == DENIED
+
+
 @pytest.mark.parametrize("field", ["since", "until"])
 @pytest.mark.parametrize(
     "text", ["yesterday", "2026-11-30", "2026-11-30T10:00:00", "2026-02-30T10:00:00Z", "\x00", "1"]

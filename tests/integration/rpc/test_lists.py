@@ -183,6 +183,19 @@ async def test_a_page_ends_where_its_bytes_reach_the_cap_and_goes_on_there(calls
         assert not rest.page_info.has_more
 
 
+@pytest.mark.parametrize("field", ["kind", "turn"])
+async def test_what_plain_sql_may_make_long_ends_a_page_too(calls: Calls, rows: Rows, field: str) -> None:
+    """Together these are more than a response may have, and than a page may weigh on its way."""
+    long: dict[str, Any] = {field: f"{rows.key}" * 25_000}
+    names = [await rows.add(f"{number:03}", **long) for number in range(100)]
+    pages = [await calls.page(task_ids=[rows.task], limit=200)]
+    while pages[-1].page_info.has_more:
+        pages.append(await calls.page(task_ids=[rows.task], limit=200, cursor=pages[-1].page_info.next_cursor))
+    assert [each.id for page in pages for each in page.messages] == names
+    assert len(pages) == 3
+    assert {each.turn_id for page in pages for each in page.messages} == {""}
+
+
 async def test_a_message_that_no_client_could_receive_is_cut_and_does_not_bar_the_way(host: Host, rows: Rows) -> None:
     await rows.add("a", content="é" * (12 << 20))
     await rows.add("b", "2026-11-30T10:00:01Z")

@@ -2,22 +2,27 @@
 
 import asyncio
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2_grpc
 from kandev_plugin_sdk import DeadlineExceeded, Host, MessageFilter, Unauthenticated, Unavailable
 from pydantic import SecretStr
 
 from services.gateway.main import serve
 from services.gateway.rpc.server import MOST_CALLS
+from services.gateway.rpc.streams import MOST_STREAMS
 from shared.settings import Settings
 from tests.integration.rpc.calls import Calls, Rows
 from tests.integration.rpc.conftest import new_plugin
 from tests.support.stack import Stack
 from tests.support.waiting import eventually
+
+T = TypeVar("T")
 
 # Keeps every read of messages waiting until its transaction ends.
 LOCK = "LOCK TABLE task_session_messages IN ACCESS EXCLUSIVE MODE"
@@ -92,6 +97,109 @@ async def test_more_calls_than_it_takes_are_told_so_and_the_others_are_answered(
     assert [each for each in answers if not isinstance(each, BaseException)] == [[name]] * MOST_CALLS
 
 
+async def test_streams_of_anybody_leave_room_for_plugins(stack: Stack) -> None:
+    plugin = await new_plugin(stack)
+    request = health_pb2.HealthCheckRequest()
+    async with grpc.aio.insecure_channel(stack.rpc_of()) as channel:
+        health = health_pb2_grpc.HealthStub(channel)
+        watches = [health.Watch(request) for _ in range(MOST_STREAMS)]
+        for watch in watches:
+            assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
+        reflected = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(timeout=20)
+        for further in (health.Watch(request, timeout=20), reflected):
+            assert await further.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        await Calls(channel, plugin.token).page()
+        for watch in watches:
+            watch.cancel()
+        again = await eventually(lambda: _unless_full(health.Watch(request).read()), bool)
+        assert again is not None
+        assert again.status == health_pb2.HealthCheckResponse.SERVING
+
+
+async def _unless_full(call: Awaitable[T]) -> T | None:
+    """What a call is answered; `None` where there is no room for it."""
+    try:
+        return await call
+    except grpc.aio.AioRpcError as error:
+        if error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:
+            raise
+        return None
+
+
+async def test_a_token_that_cannot_be_looked_up_keeps_no_call_beyond_its_time(stack: Stack) -> None:
+    await stack.stop("gateway")
+    await stack.start("gateway", request_timeout=0.5)
+    await stack.ready("gateway")
+    plugin = await new_plugin(stack)
+    async with grpc.aio.insecure_channel(stack.rpc_of()) as channel, stack.pool.acquire() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute("LOCK TABLE gateway.plugin_tokens IN ACCESS EXCLUSIVE MODE")
+        async with asyncio.timeout(20):  # the driver's own patience with a statement is longer
+            status, _ = await Calls(channel, plugin.token).refused(seconds=None)
+        await transaction.rollback()
+    assert status in {"DEADLINE_EXCEEDED", "UNAVAILABLE"}
+
+
+async def test_a_plugin_that_is_disabled_while_its_call_waits_is_not_answered(stack: Stack) -> None:
+    plugin = await new_plugin(stack)
+    rows = await Rows(stack).make()
+    await rows.add("m")
+    async with grpc.aio.insecure_channel(stack.rpc_of()) as channel, stack.pool.acquire() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute(LOCK)
+        asked = asyncio.ensure_future(Calls(channel, plugin.token).refused(task_ids=[rows.task]))
+        await eventually(lambda: _waiting(stack), bool)
+        assert (await stack.call("POST", f"/api/plugins/{plugin.id}/disable"))[0] == 200
+        await transaction.rollback()
+        status, _ = await asked
+    assert status == "UNAUTHENTICATED"
+
+
+async def test_calls_that_are_given_up_at_any_moment_leave_the_others_alone(stack: Stack) -> None:
+    plugin = await new_plugin(stack)
+    rows = await Rows(stack).make()
+    name = await rows.add("m")
+    async with grpc.aio.insecure_channel(stack.rpc_of()) as channel:
+        calls = Calls(channel, plugin.token)
+        for turns in range(0, 200, 20):
+            # Some are given up by their deadline of a millisecond, the others by who asked.
+            asked = [
+                asyncio.ensure_future(calls.ids(task_ids=[rows.task], seconds=0.001 if number % 2 else 60))
+                for number in range(MOST_CALLS - 4)
+            ]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            for each in asked:
+                each.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+            # The gateway may not have heard yet of all that was given up, and counts it until then.
+            assert await eventually(lambda: _unless_full(calls.ids(task_ids=[rows.task])), bool) == [name]
+        every = await asyncio.gather(*(calls.ids(task_ids=[rows.task]) for _ in range(MOST_CALLS - 4)))
+    assert every == [[name]] * (MOST_CALLS - 4)
+
+
+async def test_lists_go_on_when_one_of_two_readers_dies(stack: Stack) -> None:
+    await stack.stop("reader")
+    for name in ("first", "second"):
+        await stack.start("reader", name=name, process=True)
+        await stack.ready(name)
+    plugin = await new_plugin(stack)
+    rows = await Rows(stack).make()
+    names = [await rows.add(f"{number:03}") for number in range(60)]
+    wanted = MessageFilter(task_ids=(rows.task,))
+    async with Host(stack.rpc_of(), plugin.token, timeout=60) as host:
+
+        async def listed() -> list[str]:
+            return [message.id async for message in host.messages().all(wanted, page_size=2)]
+
+        lists = [asyncio.ensure_future(listed()) for _ in range(4)]
+        await asyncio.sleep(0)
+        await stack.kill("first")
+        assert await asyncio.gather(*lists) == [names] * 4
+
+
 async def _done(asked: Sequence[asyncio.Future[list[str]]]) -> int:
     return sum(each.done() for each in asked)
 
@@ -160,6 +268,31 @@ async def test_tls(stack: Stack, certificate: tuple[Path, Path]) -> None:
         async with Host(stack.rpc_of(), plugin.token, tls=tls, timeout=1) as host:
             with pytest.raises((Unavailable, DeadlineExceeded)):
                 await host.messages().list()
+
+
+@pytest.mark.parametrize("wrong", ["certificate", "key", "both"])
+async def test_tls_files_that_are_none_are_told_at_start(
+    stack: Stack, certificate: tuple[Path, Path], tmp_path: Path, wrong: str
+) -> None:
+    garbage = tmp_path / "garbage.pem"
+    garbage.write_text("no PEM")
+    given = {
+        "certificate": (garbage, certificate[1]),
+        "key": (certificate[0], garbage),
+        "both": (certificate[1], certificate[0]),
+    }[wrong]
+    settings = Settings(
+        database_url=SecretStr(stack.database_url),
+        redis_url=SecretStr(stack.redis_url),
+        port=0,
+        metrics_port=0,
+        rpc_port=int(stack.rpc_of().rpartition(":")[2]),
+        rpc_tls_cert=given[0],
+        rpc_tls_key=given[1],
+    )
+    await stack.stop("gateway")
+    with pytest.raises(OSError, match="the TLS files are no certificate and key"):
+        await serve(settings)
 
 
 async def test_a_port_that_another_gateway_has_is_not_shared(stack: Stack) -> None:

@@ -12,9 +12,14 @@ from shared.contracts.reads import HostMessages, HostMessagesAnswer, HostRow, Ke
 
 
 def row(
-    message_id: str = "m", *, task_id: str | None = "t", created_at: int = 1_000_000, content: str = "text"
+    message_id: str = "m",
+    *,
+    task_id: str | None = "t",
+    turn_id: str | None = None,
+    created_at: int = 1_000_000,
+    content: str = "text",
 ) -> HostRow:
-    return (message_id, "s", task_id, None, "agent", "message", created_at, content)
+    return (message_id, "s", task_id, turn_id, "agent", "message", created_at, content)
 
 
 def test_an_empty_request_asks_for_the_first_50_of_everything() -> None:
@@ -47,6 +52,12 @@ def test_a_list_goes_on_behind_its_last_row() -> None:
 def test_a_row_of_no_task_has_an_empty_one() -> None:
     (message,) = response_of(HostMessagesAnswer(rows=(row(task_id=None),), has_more=False)).messages
     assert (message.task_id, message.turn_id) == ("", "")
+
+
+def test_a_turn_that_cannot_be_is_none() -> None:
+    rows = (row(turn_id="é" * 255), row(turn_id="é" * 256))
+    first, second = response_of(HostMessagesAnswer(rows=rows, has_more=False)).messages
+    assert (first.turn_id, second.turn_id) == ("é" * 255, "")
 
 
 @pytest.mark.parametrize("letter", ["a", "é", "€", "𐐷"])

@@ -25,6 +25,13 @@ async def test_a_time_without_a_zone_is_refused_here() -> None:
             await host.messages().list(MessageFilter(since=datetime(2026, 1, 31)))  # noqa: DTZ001 - what is refused
 
 
+@pytest.mark.parametrize("field", ["session_ids", "task_ids", "types"])
+async def test_one_text_is_not_taken_for_its_letters(field: str) -> None:
+    async with Host("127.0.0.1:1", "token") as host:
+        with pytest.raises(TypeError, match=f"{field} has several values"):
+            await host.messages().list(MessageFilter(**{field: "abc"}))  # type: ignore[arg-type] # what is refused
+
+
 def test_a_host_is_used_inside_its_block() -> None:
     with pytest.raises(RuntimeError, match="async with"):
         Host("127.0.0.1:1", "token").messages()
