@@ -1,28 +1,31 @@
 """Very many clients that lose their connection at once (G8), and who sees what they share."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 
 import asyncpg
 import pytest
 
 from client.connection import Connection
 from client.follower import Follower
-from client.state import Live
+from client.state import Live, State
 from services.gateway.source import standings
 from services.gateway.source.standings import Standings
 from services.reader import answers, checks, pages
 from shared.contracts.identity import Identity
 from shared.contracts.reads import MessagesPage, RevisionAnswer, RevisionCheck, TurnsPage
 from tests.integration.identity.people import People, Person
+from tests.support.line import Line
 from tests.support.stack import Stack
 from tests.support.waiting import eventually
 
 CLIENTS = 200
+LOST_CLIENTS, LOST_SESSIONS = 300, 5
 ROWS = 20
 
-Counted = list[tuple[str, int]]
-"""Pages whose rows were read: the kind of page and the revision."""
+Counted = list[tuple[str, str, int]]
+"""Pages whose rows were read: the session, the kind of page and the revision."""
 
 
 @pytest.fixture
@@ -34,7 +37,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     def noting(read: MessagesPage | TurnsPage, *others: object) -> object:
         page = original(read, *others)  # type: ignore[arg-type] # passed on as they came
         found: Sequence[dict[str, int]] = others[1]  # type: ignore[assignment] # rows of the statement
-        reads.append((read.kind, found[0]["revision"]))
+        reads.append((read.session_id, read.kind, found[0]["revision"]))
         return page
 
     monkeypatch.setattr(answers, "page_of", noting)
@@ -43,6 +46,11 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
 
 def messages(session: str) -> str:
     return f"/api/v1/task-sessions/{session}/messages?limit={ROWS}&sort=desc"
+
+
+def at_least(revision: int) -> Callable[[State], bool]:
+    """Whether a follower shows this revision, or a later one."""
+    return lambda state: state.live and (state.applied or 0) >= revision
 
 
 async def filled(stack: Stack, session: str, task: str = "t") -> None:
@@ -84,12 +92,59 @@ async def test_all_of_them_read_once_per_revision_and_are_current(shared_stack: 
         await shared_stack.start("gateway")
         revision = await shared_stack.revision("storm")
         await all_live(revision)
-        assert sorted(counted) == [("messages_page", revision), ("turns_page", revision)]
+        assert sorted(counted) == [("storm", kind, revision) for kind in ("messages_page", "turns_page")]
     finally:
         for follower in followers:
             await follower.__aexit__(None, None, None)
         for connection in connections:
             await connection.__aexit__(None, None, None)
+
+
+@pytest.mark.parametrize("megabytes", [64, 0], ids=["told from memory", "reading again"])
+async def test_what_they_missed_is_read_once_or_not_at_all(
+    shared_stack: Stack, counted: Counted, megabytes: int
+) -> None:
+    """Very many connections, lost together while commits are made."""
+    name = f"remembering {megabytes}"
+    sessions = [f"lost-{megabytes}-{number}" for number in range(LOST_SESSIONS)]
+    for session in sessions:
+        await filled(shared_stack, session)
+    await shared_stack.start("gateway", name=name, resume_megabytes=megabytes)
+    await shared_stack.ready(name)
+    watching = await shared_stack.connect(name)
+    for session in sessions:
+        assert (await watching.subscribe(session, session))["success"]
+    async with AsyncExitStack() as stack:
+        line = await stack.enter_async_context(Line.to(shared_stack.url_of(name)))
+        followers: list[Follower] = []
+        for number in range(LOST_CLIENTS):
+            connection = await stack.enter_async_context(Connection(line.url))
+            session = sessions[number % LOST_SESSIONS]
+            followers.append(await stack.enter_async_context(Follower(connection, session)))
+        for each in followers:
+            await each.wait_until(lambda state: state.live)
+        line.cut()
+        for each in followers:
+            await each.wait_until(lambda state: state.status == "disconnected")
+        counted.clear()
+        revisions = {}
+        for session in sessions:
+            await shared_stack.add(session, f"{session}-missed")
+            revisions[session] = await shared_stack.revision(session)
+            await watching.reached(revisions[session], session)
+        line.mend()
+        for each in followers:
+            least = revisions[each.state.scope.session_id]
+            state = await each.wait_until(at_least(least))
+            assert state.applied == least
+        if megabytes:
+            assert counted == []
+            assert [each.counters.resumes for each in followers] == [1] * LOST_CLIENTS
+        else:
+            kinds = ("messages_page", "turns_page")
+            assert sorted(counted) == [(session, kind, revisions[session]) for session in sessions for kind in kinds]
+    await watching.close()
+    await shared_stack.stop(name)
 
 
 async def test_a_commit_amid_a_storm_is_in_every_later_page(shared_stack: Stack) -> None:

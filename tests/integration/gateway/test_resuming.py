@@ -1,11 +1,7 @@
 """Going on where a client stopped, on real services (G6)."""
 
-import asyncio
 import itertools
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any, Self
-from urllib.parse import urlsplit
+from typing import Any
 
 import pytest
 
@@ -13,6 +9,7 @@ from client.connection import Connection
 from client.follower import Follower
 from client.state import State
 from shared.contracts.streams import DEFAULT_PARTITIONS, partition_of
+from tests.support.line import Line
 from tests.support.plugins import install
 from tests.support.socket_client import SocketClient
 from tests.support.stack import Stack
@@ -229,58 +226,6 @@ async def test_another_epoch_is_read(stack: Stack) -> None:
     again = await stack.connect()
     reply = await again.subscribe(session, resume=held)
     assert (reply["resumed"], reply["epoch"], reply["revision"]) == (False, epoch, held["revision"])
-
-
-class Line:
-    """A line to a gateway that can be cut."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._ends: set[asyncio.StreamWriter] = set()
-        self._cut = False
-        self._server: asyncio.Server
-
-    @classmethod
-    @asynccontextmanager
-    async def to(cls, url: str) -> AsyncIterator[Self]:
-        line = cls(urlsplit(url).port or 0)
-        line._server = await asyncio.start_server(line._carry, "127.0.0.1", 0)
-        yield line
-        line.cut()
-        line._server.close()
-        await line._server.wait_closed()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-
-    def cut(self) -> None:
-        self._cut = True
-        for end in self._ends:
-            end.transport.abort()
-
-    def mend(self) -> None:
-        self._cut = False
-
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._cut:
-            writer.transport.abort()
-            return
-        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._port)
-        ends = {writer, far_writer}
-        self._ends |= ends
-        await asyncio.gather(self._pass(reader, far_writer), self._pass(far_reader, writer))
-        self._ends -= ends
-
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while data := await reader.read(1 << 16):
-                writer.write(data)
-                await writer.drain()
-        except ConnectionError:
-            pass
-        finally:
-            writer.transport.abort()
 
 
 async def test_a_follower_that_loses_its_connection_reads_nothing_again(stack: Stack) -> None:
