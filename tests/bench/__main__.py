@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import uvloop
 
-from tests.bench import curves, fanout, following, host_list, live_path, memory, pages, repairs, silent, sources
+from tests.bench import attach, curves, fanout, following, host_list, live_path, memory, pages, repairs, silent, sources
 from tests.bench.figures import Figure, table
 from tests.bench.ground import Ground, prepared
 from tests.bench.native import Unavailable
@@ -46,8 +46,11 @@ GROUPS: Mapping[str, Measure] = {
 CURVES = "curves"
 """Measured only by name: takes minutes, and writes the plots of docs/performance."""
 
-HOST = "host"
-"""Measured only by name: fills a table for minutes, on servers of its own."""
+APART: Mapping[str, Measure] = {
+    "host": lambda ground, options: host_list.measure(ground, options.messages),
+    "attach": lambda ground, options: attach.measure(ground, options.messages),
+}
+"""Measured only by name: each fills tables for minutes, on servers of its own."""
 
 
 async def run(options: Options) -> None:
@@ -57,7 +60,7 @@ async def run(options: Options) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     figures: list[Figure] = []
     raise_file_limit()
-    if set(options.names) != {HOST}:
+    if set(options.names) - set(APART):
         async with prepared() as ground:
             for name in GROUPS:
                 if name in options.names:
@@ -69,9 +72,10 @@ async def run(options: Options) -> None:
                     print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
             if CURVES in options.names:
                 await curves.measure(ground)
-    if HOST in options.names:
-        async with prepared() as ground:
-            figures += await host_list.measure(ground, options.messages)
+    for name in APART:
+        if name in options.names:
+            async with prepared() as ground:
+                figures += await APART[name](ground, options)
     if figures:
         print(table(figures))
 
@@ -83,20 +87,24 @@ def main() -> None:
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"what to measure: {', '.join(GROUPS)} (default: all of these), {CURVES}, or {HOST}",
+        help=f"what to measure: {', '.join(GROUPS)} (default: all of these), {CURVES}, or {' or '.join(APART)}",
     )
     parser.add_argument(
         "--seconds", type=float, default=1.5, help="length of one measurement; each is taken repeatedly"
     )
     parser.add_argument(
-        "--messages", type=int, default=1_000_000, help="messages of the long session, or of the table of host"
+        "--messages",
+        type=int,
+        default=1_000_000,
+        help="messages of the long session, or of the table of host or attach",
     )
     parser.add_argument(
         "--peers", choices=("usual", "all"), default="usual", help="all: those that are seldom installed, too"
     )
     given = parser.parse_args()
-    if unknown := set(given.names) - {*GROUPS, CURVES, HOST}:
-        parser.error(f"expected some of {', '.join(GROUPS)}, {CURVES}, {HOST}, not {', '.join(sorted(unknown))}")
+    known = (*GROUPS, CURVES, *APART)
+    if unknown := set(given.names) - set(known):
+        parser.error(f"expected some of {', '.join(known)}, not {', '.join(sorted(unknown))}")
     try:
         names = given.names or list(GROUPS)
         uvloop.run(run(Options(names, given.seconds, given.messages, given.peers == "all")))
