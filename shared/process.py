@@ -5,6 +5,7 @@ ready.
 import asyncio
 import gc
 import logging
+import resource
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
@@ -70,6 +71,7 @@ async def until_stopped(serve: Callable[[], Awaitable[None]], draining: Draining
     second SIGTERM at once. An error of `serve` is raised.
     """
     _keep_what_is_loaded()
+    _allow_open_files()
     loop, told, stop = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
 
     def terminate() -> None:
@@ -98,6 +100,14 @@ async def _first(serving: asyncio.Future[None], *others: Coroutine[None, None, o
     for other in waiting:
         other.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
+
+
+def _allow_open_files() -> None:
+    """Lets the process have as many open files as it may give itself: each connection is one, and where nobody has set
+    it, the limit is often 1,024.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _keep_what_is_loaded() -> None:
