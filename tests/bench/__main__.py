@@ -10,7 +10,20 @@ from dataclasses import dataclass
 
 import uvloop
 
-from tests.bench import attach, curves, fanout, following, host_list, live_path, memory, pages, repairs, silent, sources
+from tests.bench import (
+    attach,
+    curves,
+    fanout,
+    following,
+    host_list,
+    large,
+    live_path,
+    memory,
+    pages,
+    repairs,
+    silent,
+    sources,
+)
 from tests.bench.figures import Figure, table
 from tests.bench.ground import Ground, prepared
 from tests.bench.native import Unavailable
@@ -38,6 +51,7 @@ GROUPS: Mapping[str, Measure] = {
     "prompts": lambda ground, options: following.prompts_only(ground),
     "busy": lambda ground, options: following.staying_live(ground),
     "fanout": lambda ground, options: fanout.measure(ground, options.seconds, all_peers=options.all_peers),
+    "large": lambda ground, options: large.measure(ground),
     "silent": lambda ground, options: silent.measure(ground),
     "memory": lambda ground, options: memory.measure(ground),
     "repairs": lambda ground, options: repairs.measure(ground),

@@ -83,6 +83,17 @@ class Program:
             raise RuntimeError("the kernel did not say how much memory a program occupies")
         return int(found[1]) << 10
 
+    def forget_peak(self) -> None:
+        """From now on, `peak_bytes` counts anew."""
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+
+    def peak_bytes(self) -> int:
+        """Most memory that it occupied."""
+        found = re.search(r"^VmHWM:\s+(\d+) kB", Path(f"/proc/{self.process.pid}/status").read_text(), re.MULTILINE)
+        if found is None:
+            raise RuntimeError("the kernel did not say how much memory a program occupied at most")
+        return int(found[1]) << 10
+
 
 class AnsweringProgram(Program):
     """A program that answers questions, one JSON object a line."""
