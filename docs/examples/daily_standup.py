@@ -5,6 +5,7 @@ Install a plugin that may read messages, give it a token, and run this:
     kandev-conversation plugin pack docs/examples/daily-standup
     kandev-conversation plugin install daily-standup-1.0.0.tar.gz
     export KANDEV_PLUGIN_TOKEN="$(kandev-conversation plugin token daily-standup)"
+    export KANDEV_RPC_ADDRESS=127.0.0.1:8081        # "Host RPC" in what `make up` prints
     python docs/examples/daily_standup.py --since 2026-01-31
 
 It needs nothing that was kept while it did not run: what happened then is read now.

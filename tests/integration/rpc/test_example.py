@@ -1,5 +1,8 @@
-"""The worked example, on conversations as an import makes them."""
+"""The worked example, on conversations as an import makes them, and the programs of the documentation as they stand."""
 
+import asyncio
+import os
+import re
 import sys
 from datetime import UTC, datetime
 from importlib.util import module_from_spec, spec_from_file_location
@@ -12,7 +15,8 @@ from kandev_plugin_sdk import Host
 from tests.integration.rpc.calls import Plugin, Rows
 from tests.support.stack import Stack
 
-FILE = Path(__file__).parents[3] / "docs/examples/daily_standup.py"
+ROOT = Path(__file__).parents[3]
+FILE = ROOT / "docs/examples/daily_standup.py"
 SINCE, UNTIL = datetime(2026, 11, 30, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
 
 
@@ -69,3 +73,19 @@ async def test_it_says_what_is_missing(
     monkeypatch.setenv("KANDEV_PLUGIN_TOKEN", plugin.token)
     assert await example.standup(SINCE, UNTIL, ["absent"]) == 0
     assert capsys.readouterr().out == "Nothing was talked about.\n"
+
+
+@pytest.mark.parametrize("document", ["docs/host-rpc.md", "sdk/python/README.md"])
+async def test_the_programs_of_the_documentation_run(shared_stack: Stack, plugin: Plugin, document: str) -> None:
+    rows = await Rows(shared_stack).make()
+    content = f"said just now, {rows.key}"
+    await rows.add("m", datetime.now(UTC).isoformat(), content=content)
+    (program,) = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", program),
+        env={**os.environ, "KANDEV_RPC_ADDRESS": shared_stack.rpc_of(), "KANDEV_PLUGIN_TOKEN": plugin.token},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    told, _ = await process.communicate()
+    assert process.returncode == 0
+    assert content in told.decode()
