@@ -29,6 +29,11 @@ EPOCH_SPREAD_SECONDS = 3.0
 VISIBILITY_SECONDS = 0.02
 """Pause before looking again for a commit that was announced and is not visible yet: usually a few milliseconds."""
 
+ARRIVAL_SECONDS = 1.0
+"""How long receipts may be behind a revision that was read before a scope that would go on from them reads after all.
+Mostly they are there within a few milliseconds.
+"""
+
 RETRY_SECONDS = 0.5
 """Pause before a read that a scope depends on is made again."""
 
@@ -89,10 +94,9 @@ class Hub:
         self._sessions.setdefault(scope.session_id, SessionScopes(scope.session_id)).add(scope)
         self._memory.joined(scope.session_id)
         try:
-            current = await self._position(scope)
+            current, missed = await self._standing(scope, held)
             if scope.phase is not Phase.OPENING:
                 return
-            missed = None if held is None else self._resuming.missed(scope, held, current)
             start = current if held is None or missed is None else held
             reply(start, missed is not None)
         except BaseException:
@@ -246,6 +250,31 @@ class Hub:
             # A receipt can run ahead of its commit's visibility, and a lagging one repeats an epoch long gone: do not
             # ask without a pause.
             await asyncio.sleep(RETRY_SECONDS)
+
+    async def _standing(self, scope: Scope, held: Position | None) -> tuple[Position, Missed | None]:
+        """Where a scope's session stands, and what leads there from the rows that its client holds; `None`: nothing.
+
+        What was read may be ahead of its receipts. They are waited for, and whatever may have happened meanwhile to the
+        epoch, or to who may read the session, has it looked at again.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + ARRIVAL_SECONDS
+        while True:
+            current = await self._position(scope)
+            if held is None or held.epoch != current.epoch:
+                return current, None
+            waited = False
+            while (
+                scope.phase is Phase.OPENING
+                and self._memory.lacks(scope.session_id, held.revision, current.revision)
+                and loop.time() < until
+            ):
+                waited = True
+                await asyncio.sleep(VISIBILITY_SECONDS)
+            if scope.phase is not Phase.OPENING:
+                return current, None
+            if not waited or (self.epoch == current.epoch and not scope.access_changed):
+                return current, self._resuming.missed(scope, held, current)
 
     async def _position(self, scope: Scope) -> Position:
         """Epoch and revision of a scope's session, both of the epoch this gateway is in.

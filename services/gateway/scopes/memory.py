@@ -123,6 +123,11 @@ class Memory:
             end = run.base
         return found[::-1] if found and end == revision else None
 
+    def lacks(self, session_id: str, revision: int, reached: int) -> bool:
+        """Whether receipts that are still to come may lead from the one revision to the other."""
+        run = self._runs.get(session_id)
+        return run is not None and run.base <= revision <= run.revision < reached
+
     def _shrink(self, run: _Run) -> None:
         """Brings a run, and then all of them together, below their limits."""
         while run.size > SESSION_BYTES:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from services.gateway.scopes import checks as checks_module
+from services.gateway.scopes import hub as hub_module
 from services.gateway.scopes import memory as memory_module
 from services.gateway.scopes import resuming as resuming_module
 from services.gateway.scopes.hub import Hub
@@ -12,6 +13,7 @@ from services.gateway.scopes.memory import Memory
 from services.gateway.scopes.projection import Projection, View
 from services.gateway.scopes.resuming import Position, Resuming
 from services.gateway.scopes.scope import Scope
+from shared.contracts.control import AccessChanged
 from shared.contracts.errors import RequestFailed
 from shared.contracts.identity import LOCAL_USER
 from shared.contracts.receipts import MAX_OPERATIONS, MAX_RECEIPT_BYTES, ChangeReceipt, Operation
@@ -37,6 +39,12 @@ def commit(gateway: Gateway, *receipts: ChangeReceipt) -> None:
     """Receipts arrive whose commits the source shows."""
     gateway.receive(*receipts)
     gateway.source.revisions["s"] = max(gateway.source.revisions["s"], *(receipt.revision for receipt in receipts))
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Receipts that are on their way are not waited for."""
+    monkeypatch.setattr(hub_module, "ARRIVAL_SECONDS", 0.0)
 
 
 async def test_what_was_missed_comes_after_the_reply_and_then_what_follows(gateway: Gateway) -> None:
@@ -99,6 +107,7 @@ async def test_the_revision_just_read_needs_no_memory(gateway: Gateway) -> None:
         "another epoch of the same revision",
     ],
 )
+@pytest.mark.usefixtures("impatient")
 async def test_without_proof_the_client_reads(
     gateway: Gateway, receipts: tuple[ChangeReceipt, ...], revision: int, reached: int, epoch: str
 ) -> None:
@@ -110,6 +119,74 @@ async def test_without_proof_the_client_reads(
     assert consumer.sent == []
     commit(gateway, change(reached))
     assert consumer.log() == [f"{reached}-{reached + 1}"]
+
+
+class TestReceiptsThatAreOnTheirWay:
+    """A client that comes back to a busy session: what is read is ahead of what has arrived."""
+
+    @pytest.fixture(autouse=True)
+    def patient(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(hub_module, "ARRIVAL_SECONDS", 3600.0)
+        monkeypatch.setattr(hub_module, "VISIBILITY_SECONDS", 0.0)
+
+    async def waiting(self, gateway: Gateway) -> "asyncio.Task[NotingConsumer]":
+        """Somebody resumes at 5; the source is at 8, and receipts are there up to 6."""
+        await gateway.opened("other")
+        gateway.receive(change(5))
+        gateway.source.revisions["s"] = 8
+        before = gateway.source.reads
+        resuming = asyncio.create_task(resumed(gateway, 5))
+        await settled(lambda: gateway.source.reads > before)
+        return resuming
+
+    async def test_they_are_waited_for(self, gateway: Gateway) -> None:
+        resuming = await self.waiting(gateway)
+        gateway.receive(change(6))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not resuming.done()
+        gateway.receive(change(7), change(8))
+        consumer = await resuming
+        assert gateway.replies[-1] == ("e True", 5)
+        assert consumer.log() == ["5-8", "8-9"]
+
+    async def test_not_for_long(self, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(hub_module, "ARRIVAL_SECONDS", 0.0)
+        resuming = await self.waiting(gateway)
+        assert (await resuming).log() == []
+        assert gateway.replies[-1] == ("e False", 8)
+
+    async def test_not_after_a_hole(self, gateway: Gateway) -> None:
+        resuming = await self.waiting(gateway)
+        gateway.receive(change(7))
+        await resuming
+        assert gateway.replies[-1] == ("e False", 8)
+
+    async def test_who_may_read_is_decided_again(self, gateway: Gateway) -> None:
+        resuming = await self.waiting(gateway)
+        gateway.source.barred.add(("s", LOCAL_USER.user))
+        await gateway.checks.access_changed(AccessChanged(session_id="s"))
+        gateway.receive(change(6), change(7))
+        replies = list(gateway.replies)
+        with pytest.raises(RequestFailed):
+            await resuming
+        assert gateway.replies == replies
+
+    async def test_another_epoch_is_another_history(self, gateway: Gateway) -> None:
+        resuming = await self.waiting(gateway)
+        gateway.source.epoch = "next"
+        await gateway.hub.learn_epoch()
+        await resuming
+        assert gateway.replies[-1] == ("next False", 8)
+
+    async def test_a_scope_that_is_closed_waits_no_more(self, gateway: Gateway) -> None:
+        resuming = await self.waiting(gateway)
+        for scope in gateway.hub.scopes_of("s"):
+            gateway.hub.close(scope)
+        replies = list(gateway.replies)
+        gateway.receive(change(6), change(7))
+        await asyncio.wait_for(resuming, 10)
+        assert gateway.replies == replies
 
 
 async def test_an_epoch_that_ended_is_forgotten(gateway: Gateway) -> None:
