@@ -9,12 +9,14 @@ from pydantic import SecretStr
 
 from services.reader.admission import cost_of
 from services.reader.answers import Reader
+from services.reader.metrics import METRICS
 from services.reader.requests import PAGES_AT_WORK, ReadRequests
 from shared.broker.guarded import open_broker
 from shared.broker.replies import ReplyWriter, deadline_ms
 from shared.contracts.errors import Failure
 from shared.contracts.identity import LOCAL_USER
 from shared.contracts.reads import Answer, ListAnswer, MessagesPage, Read, ReadRequest
+from tests.support.counting import counting
 from tests.support.waiting import eventually
 
 BEHIND = MessagesPage(identity=LOCAL_USER, session_id="behind")
@@ -102,3 +104,35 @@ async def test_one_whose_time_is_over_leaves_nothing_behind(parts: tuple[ReadReq
     await eventually(answered, lambda number: number == 3 * PLACES)
     assert source.most_at_work == PLACES
     await requests.close()
+
+
+async def test_reads_are_counted_by_what_became_of_them(
+    parts: tuple[ReadRequests, Source, Replies], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests, _, replies = parts
+    refused: list[str] = []
+
+    async def refuse(_: str, request_id: str, __: Failure) -> None:
+        refused.append(request_id)
+
+    async def settled_requests() -> bool:
+        return len(replies.answered) == 1 and not requests._tasks
+
+    monkeypatch.setattr(replies, "refuse", refuse)
+    with counting(METRICS) as counted:
+        await requests.handle([entry("shown", SHOWN), entry("past", SHOWN, -1.0)])
+        await eventually(settled_requests)
+        await requests.handle([entry(f"late{number}", BEHIND, 0.05) for number in range(2 * PLACES)])
+        await eventually(settled_requests)
+        # One that begins nothing any more keeps what it takes on, and has room for one.
+        await requests.close()
+        monkeypatch.setattr(requests._pages, "_most_waiting", 0)
+        await requests.handle([entry(f"more{number}", BEHIND) for number in range(3)])
+    reads = "kandev_reader_reads_total", "messages_page"
+    assert counted[*reads, "answered"] == 1
+    assert counted["kandev_reader_read_seconds_count", "messages_page"] >= 1
+    assert counted[*reads, "refused"] == len(refused) == 2
+    assert counted[*reads, "expired"] == 1 + 2 * PLACES
+    figures = {(lane, state): value for _, (lane, state), value in requests.reads()}
+    assert figures.keys() == {(lane, state) for lane in ("pages", "others") for state in ("waiting", "working")}
+    assert figures["pages", "waiting"] > 0
