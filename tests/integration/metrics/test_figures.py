@@ -2,12 +2,16 @@
 
 import uuid
 
+import aiohttp
+import pytest
+
 from services.gateway.metrics import METRICS as GATEWAY
 from services.reader.metrics import METRICS as READER
 from services.revision.metrics import METRICS as REVISION
 from shared.contracts import streams
 from shared.metrics.declaring import Declared
 from tests.integration.metrics.figures import Figures, figure, scrape, values
+from tests.support.counting import counting
 from tests.support.stack import Stack
 from tests.support.waiting import eventually
 
@@ -228,3 +232,33 @@ async def test_changes_that_leave_together_are_counted(stack: Stack) -> None:
         return (await scrape(stack, "gateway"))["kandev_gateway_joined_changes_total"] - before
 
     await eventually(joined, lambda grown: grown > 0)
+
+
+async def test_subscriptions_are_counted_by_how_they_begin(stack: Stack) -> None:
+    await stack.session("s")
+    client = await stack.connect()
+    with counting(GATEWAY) as counted:
+        opened = await client.subscribe("s")
+        place = {"epoch": opened["epoch"], "revision": opened["revision"]}
+        await client.subscribe("s", "again", resume=place)
+        await client.subscribe("s", "elsewhere", resume={**place, "epoch": "another"})
+        await client.subscribe("nobody", "refused")
+        assert (await stack.call("GET", "/api/v1/task-sessions/s/messages?limit=5"))[0] == 200
+        assert (await stack.call("GET", "/api/v1/task-sessions/s/turns"))[0] == 200
+        await client.request("message.list", {"session_id": "s"})
+    subscriptions = "kandev_gateway_subscriptions_total"
+    found = {each: counted[subscriptions, each] for each in ("opened", "resumed", "not_resumed", "refused")}
+    assert found == dict.fromkeys(found, 1)
+    assert counted["kandev_gateway_pages_total", "yes"] == 3
+
+
+async def test_connections_that_are_refused_are_counted_by_whose_limit_it_was(
+    database_url: str, redis_url: str
+) -> None:
+    async with Stack(database_url, redis_url, connections=2, connections_per_address=1) as stack:
+        await stack.start_all()
+        await stack.connect()
+        with counting(GATEWAY) as counted, pytest.raises(aiohttp.WSServerHandshakeError):
+            await stack.connect()
+    refused = "kandev_gateway_refused_connections_total"
+    assert (counted[refused, "limit_exceeded"], counted[refused, "unavailable"]) == (1, 0)
