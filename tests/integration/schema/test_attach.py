@@ -15,12 +15,20 @@ from services.revision.schema.inventory import Inventory, Thing
 from services.revision.schema.migrate import migrate, status
 from services.revision.schema.numbered import Migration, known_migrations
 from services.revision.schema.preview import preview
-from services.revision.schema.triggers import REVISION_TRIGGERS
+from services.revision.schema.triggers import REVISION_TRIGGERS, SOURCE_TABLES
 from services.revision.tracker.prerequisites import breach
 from tests.support.kandev import FILL, JOURNAL, SCHEMA, rows_of, schema_of
+from tests.support.waiting import eventually
 
 INVENTORY = Inventory(known_migrations())
 SESSIONS, MESSAGES = 20, 600
+
+
+COMES_BACK = (
+    "CREATE TRIGGER conversation_source_message_insert AFTER INSERT ON task_session_messages "
+    "FOR EACH ROW EXECUTE FUNCTION conversation_source_bump()"
+)
+WAITING = "SELECT cardinality(pg_blocking_pids($1)) > 0"
 
 
 @dataclass
@@ -31,6 +39,11 @@ class Kandev:
     connection: asyncpg.Connection
     schema: str
     rows: dict[str, str]
+
+    @property
+    def pid(self) -> int:
+        """The server's process behind the connection."""
+        return int(self.connection.get_server_pid())
 
     async def unchanged(self) -> None:
         """Asserts that nothing is to be seen of ours, or of what we did."""
@@ -135,6 +148,31 @@ async def test_no_change_goes_uncounted_while_triggers_are_replaced(kandev: Kand
     assert await schema_of(kandev.url) == kandev.schema
 
 
+@pytest.mark.parametrize("what", ["attaching", "replacing", "leaving"])
+async def test_no_writer_waits_longer_than_a_second_for_a_lock(kandev: Kandev, what: str) -> None:
+    """While another transaction holds every table, whoever wants them gives way in time to those behind it."""
+    if what != "attaching":
+        await migrate(kandev.connection)
+    if what == "replacing":
+        await kandev.connection.execute(COMES_BACK)
+    holder, writer = [await asyncpg.connect(kandev.url) for _ in range(2)]
+    transaction = holder.transaction()
+    await transaction.start()
+    await holder.execute(f"LOCK TABLE {', '.join(SOURCE_TABLES)} IN ROW EXCLUSIVE MODE")
+    working = asyncio.ensure_future((detach if what == "leaving" else migrate)(kandev.connection))
+    await writer.execute("SET lock_timeout = '1s'")
+    for _ in range(3):
+        await eventually(lambda: holder.fetchval(WAITING, kandev.pid))
+        for table in SOURCE_TABLES:
+            async with writer.transaction():
+                await writer.execute(f"LOCK TABLE {table} IN ROW EXCLUSIVE MODE")
+    assert not working.done()
+    await transaction.commit()
+    await working
+    for connection in (holder, writer):
+        await connection.close()
+
+
 async def test_triggers_that_count_under_other_names_are_replaced_and_others_stay(kandev: Kandev) -> None:
     await kandev.connection.execute(
         """
@@ -155,10 +193,7 @@ async def test_triggers_that_count_under_other_names_are_replaced_and_others_sta
 async def test_triggers_that_come_back_are_replaced_again(kandev: Kandev) -> None:
     """The application makes its triggers at each of its starts."""
     await migrate(kandev.connection)
-    await kandev.connection.execute(
-        "CREATE TRIGGER conversation_source_message_insert AFTER INSERT ON task_session_messages "
-        "FOR EACH ROW EXECUTE FUNCTION conversation_source_bump()"
-    )
+    await kandev.connection.execute(COMES_BACK)
     assert [trigger.name for trigger in (await migrate(kandev.connection)).replaced] == [
         "conversation_source_message_insert"
     ]

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from services.revision.schema.migrate import DatabaseNewer, MigrationChanged, SchemaStatus, migrate, status
-from services.revision.schema.numbered import Migration, SchemaError, known_migrations
+from services.revision.schema.numbered import OUTSIDE_A_TRANSACTION, Migration, SchemaError, known_migrations
 
 LATEST = known_migrations()[-1].version
 ALL = tuple(m.version for m in known_migrations())
@@ -77,15 +77,16 @@ async def test_an_index_build_that_failed_is_done_again(empty_database_url: str)
     await connection.close()
 
 
+@pytest.mark.parametrize("head", ["", f"{OUTSIDE_A_TRANSACTION}\n"], ids=["whole", "one by one"])
 async def test_a_file_gives_way_to_writers_until_its_locks_are_free(
-    empty_database_url: str, until_blocked: Any
+    empty_database_url: str, until_blocked: Any, head: str
 ) -> None:
     holder, connection = await opened(empty_database_url), await opened(empty_database_url)
     await holder.execute("CREATE TABLE busy (n int)")
     transaction = holder.transaction()
     await transaction.start()
     await holder.execute("INSERT INTO busy VALUES (1)")
-    alter = Migration(1, "alter", "ALTER TABLE busy ADD COLUMN m int;", "x")
+    alter = Migration(1, "alter", f"{head}ALTER TABLE busy ADD COLUMN m int;", "x")
     pid = await connection.fetchval("SELECT pg_backend_pid()")
     running = asyncio.create_task(migrate(connection, migrations=(alter,)))
     observer = await opened(empty_database_url)
