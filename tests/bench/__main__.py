@@ -23,6 +23,7 @@ from tests.bench import (
     repairs,
     silent,
     sources,
+    storm,
 )
 from tests.bench.figures import Figure, table
 from tests.bench.ground import Ground, prepared
@@ -55,6 +56,7 @@ GROUPS: Mapping[str, Measure] = {
     "silent": lambda ground, options: silent.measure(ground),
     "memory": lambda ground, options: memory.measure(ground),
     "repairs": lambda ground, options: repairs.measure(ground),
+    "storm": lambda ground, options: storm.measure(ground),
 }
 
 CURVES = "curves"

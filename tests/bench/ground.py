@@ -95,10 +95,14 @@ class Ground:
             self.services["gateway"], self.port, self.rpc_port = gateway.program, gateway.port, gateway.rpc_port
 
     @asynccontextmanager
-    async def gateway(self) -> AsyncIterator[Gateway]:
-        """A gateway of its own, once it serves. The other services have to run."""
+    async def gateway(self, **settings: str) -> AsyncIterator[Gateway]:
+        """A gateway of its own, with these variables of its environment, once it serves. The other services have to
+        run.
+        """
         port, rpc_port = self.ports.private(), self.ports.private()
-        async with self._service("gateway", KANDEV_PORT=str(port), KANDEV_RPC_PORT=str(rpc_port)) as program:
+        async with self._service(
+            "gateway", KANDEV_PORT=str(port), KANDEV_RPC_PORT=str(rpc_port), **settings
+        ) as program:
             await eventually(lambda: self._serves(port))
             yield Gateway(program, port, rpc_port)
 
@@ -176,7 +180,7 @@ def _folder() -> Iterator[Path]:
 
 
 async def _count_statements(postgres: PostgresServer) -> None:
-    """Makes PostgreSQL able to count statements; it does so only while it is asked to (`tests.bench.repairs`)."""
+    """Makes PostgreSQL able to count statements; it does so only while it is asked to (`tests.bench.statements`)."""
     connection = await asyncpg.connect(postgres.url)
     try:
         await connection.execute("ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'")

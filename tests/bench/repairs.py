@@ -3,12 +3,12 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 
 from tests.bench.audience import possible
 from tests.bench.figures import Figure, Target
-from tests.bench.ground import Ground, settle
+from tests.bench.ground import Ground
+from tests.bench.statements import MESSAGES, calls, counted_statements
 from tests.bench.writing import seed
 
 CLIENTS = 2000
@@ -29,21 +29,15 @@ _REQUEST = (
     "Host: 127.0.0.1\r\nConnection: close\r\n\r\n"
 ).encode()
 
-_MESSAGES = "%task_session_messages%"
-_READS = """
-SELECT coalesce(sum(calls), 0) FROM pg_stat_statements
- WHERE query LIKE $1 AND dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
-"""
-
 
 async def measure(ground: Ground) -> Sequence[Figure]:
     """Counts how often PostgreSQL ran a statement on messages until every client had its page."""
     await seed(ground.pool, SESSION.removesuffix("-1"), 1, ROWS)
     await ground.serve()
     clients = possible(CLIENTS)
-    async with _counted_statements(ground):
+    async with counted_statements(ground):
         asked, took = await _served_at_once(ground.port, clients)
-        reads = int(await ground.pool.fetchval(_READS, _MESSAGES))
+        reads = await calls(ground.pool, MESSAGES)
     answered = [times for times in asked if times is not None]
     return (
         Figure(f"reads of the database for {clients:,} equal pages at once", reads, "", target=Target("at most", 1)),
@@ -51,22 +45,6 @@ async def measure(ground: Ground) -> Sequence[Figure]:
         Figure("- told to ask again", sum(times - 1 for times in answered), ""),
         Figure(f"- without a page after {PATIENCE:g} s", clients - len(answered), "", target=Target("at most", 0)),
     )
-
-
-@asynccontextmanager
-async def _counted_statements(ground: Ground) -> AsyncIterator[None]:
-    """Inside, PostgreSQL counts every statement, from zero."""
-    pool = ground.pool
-    await pool.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
-    await pool.execute("ALTER SYSTEM SET pg_stat_statements.track = 'top'")
-    await pool.execute("SELECT pg_reload_conf()")
-    await settle()
-    await pool.execute("SELECT pg_stat_statements_reset()")
-    try:
-        yield
-    finally:
-        await pool.execute("ALTER SYSTEM SET pg_stat_statements.track = 'none'")
-        await pool.execute("SELECT pg_reload_conf()")
 
 
 async def _served_at_once(port: int, count: int) -> tuple[Sequence[int | None], float]:
