@@ -5,9 +5,10 @@ from types import TracebackType
 from typing import Self
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health
 from grpc_reflection.v1alpha import reflection
 
+from services.gateway.rpc.health import Health
 from services.gateway.rpc.host import SERVICE, Host
 from services.gateway.rpc.streams import StreamLimit
 from shared.settings import Settings
@@ -46,21 +47,19 @@ class Server:
 
     def __init__(self, settings: Settings, host: Host) -> None:
         self._settings = settings
-        self._health = health.aio.HealthServicer()
+        self._health = Health((health.OVERALL_HEALTH, SERVICE))
         self._server: grpc.aio.Server | None = None
         if settings.rpc_port:
             server = self._server = grpc.aio.server(
                 options=_OPTIONS, maximum_concurrent_rpcs=MOST_CALLS, interceptors=(StreamLimit(),)
             )
-            server.add_generic_rpc_handlers((host.handler(),))
-            health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+            server.add_generic_rpc_handlers((host.handler(), self._health.handler()))
             reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
             _listen(server, settings)
 
     async def __aenter__(self) -> Self:
         if self._server is not None:
-            for name in (health.OVERALL_HEALTH, SERVICE):
-                await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+            await self._health.set(serving=True)
             await self._server.start()
             secured = " on TLS" if self._settings.rpc_tls_cert is not None else ""
             logger.info("Host RPC listens on %s:%d%s", self._settings.host, self._settings.rpc_port, secured)
@@ -74,7 +73,7 @@ class Server:
 
     async def announce(self) -> None:
         """Says, to whoever asks the health service, that it will stop; and serves on."""
-        await self._health.enter_graceful_shutdown()
+        await self._health.set(serving=False)
 
     async def stop(self) -> None:
         """Takes no more calls; those under way may end."""

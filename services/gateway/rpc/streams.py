@@ -47,6 +47,8 @@ class StreamLimit(grpc.aio.ServerInterceptor):
                         await context.write(response)
                 else:
                     await behaviour(request, context)
+            except grpc.aio.InternalError:
+                return  # the peer is gone, and with it whom to tell
             finally:
                 self._open -= 1
 

@@ -186,6 +186,13 @@ async def test_health(channel: grpc.aio.Channel) -> None:
     for service in ("", "kandev.plugin.v1.Host"):
         answer = await health.Check(health_pb2.HealthCheckRequest(service=service))
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
+    absent = health_pb2.HealthCheckRequest(service="absent")
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await health.Check(absent)
+    assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+    watch = health.Watch(absent)
+    assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+    watch.cancel()
 
 
 async def test_a_client_that_knows_nothing_is_told_the_service(shared_stack: Stack, plugin: Plugin) -> None:

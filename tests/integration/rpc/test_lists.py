@@ -5,11 +5,13 @@ import base64
 import itertools
 from typing import Any
 
+import grpc
 import pytest
 from kandev_plugin_sdk import Host, MessageFilter, Page
 
 from services.gateway.rpc.messages import MOST_CONTENT_BYTES
 from tests.integration.rpc.calls import Calls, Rows
+from tests.integration.rpc.conftest import MakePlugin
 from tests.support.stack import Stack
 
 
@@ -154,6 +156,21 @@ async def test_limits_and_what_tells_of_more(shared_stack: Stack, calls: Calls, 
         assert page.page_info.next_cursor
     last = await calls.page(task_ids=[rows.task], limit=200, cursor=page.page_info.next_cursor)
     assert (len(last.messages), last.page_info.has_more, last.page_info.next_cursor) == (1, False, "")
+
+
+async def test_a_cursor_is_a_place_for_whoever_brings_it(
+    shared_stack: Stack, channel: grpc.aio.Channel, calls: Calls, rows: Rows, make_plugin: MakePlugin
+) -> None:
+    """Of another filter and another plugin: it shows nothing but what that filter finds behind it."""
+    other = await Rows(shared_stack).make()
+    await rows.add("a", "2026-11-30T10:00:00Z")
+    await rows.add("c", "2026-11-30T10:00:02Z")
+    await other.add("b", "2026-11-30T10:00:00Z")
+    behind = await other.add("d", "2026-11-30T10:00:01Z")
+    cursor = (await calls.page(task_ids=[rows.task], limit=1)).page_info.next_cursor
+    await other.add("0", "2026-11-30T10:00:00Z")
+    stranger = Calls(channel, (await make_plugin()).token)
+    assert await stranger.ids(task_ids=[other.task], cursor=cursor) == [f"b-{other.key}", behind]
 
 
 def encoded(text: str) -> str:

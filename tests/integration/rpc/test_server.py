@@ -116,6 +116,36 @@ async def test_streams_of_anybody_leave_room_for_plugins(stack: Stack) -> None:
         assert again.status == health_pb2.HealthCheckResponse.SERVING
 
 
+async def test_a_watcher_that_takes_nothing_holds_up_nobody(stack: Stack) -> None:
+    """By hand: no library asks for a window of no bytes, and then waits."""
+    host, port = stack.rpc_of().split(":")
+    _, stubborn = await asyncio.open_connection(host, int(port))
+    fields = {":method": "POST", ":scheme": "http", ":path": "/grpc.health.v1.Health/Watch", ":authority": "x"}
+    fields |= {"content-type": "application/grpc", "te": "trailers"}
+    headers = b"".join(b"\x00" + _counted(name) + _counted(value) for name, value in fields.items())
+    no_window = b"\x00\x04" + bytes(4)
+    stubborn.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(4, 0, 0, no_window))
+    stubborn.write(_frame(1, 4, 1, headers) + _frame(0, 1, 1, bytes(5)))
+    await stubborn.drain()
+    async with grpc.aio.insecure_channel(stack.rpc_of()) as channel:
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=60)
+        assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
+        async with asyncio.timeout(30):
+            stopping = asyncio.ensure_future(stack.stop("gateway"))
+            assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
+            await stopping
+    stubborn.close()
+
+
+def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    """A frame of HTTP/2."""
+    return len(payload).to_bytes(3) + bytes((kind, flags)) + stream.to_bytes(4) + payload
+
+
+def _counted(text: str) -> bytes:
+    return bytes((len(text),)) + text.encode()
+
+
 async def _unless_full(call: Awaitable[T]) -> T | None:
     """What a call is answered; `None` where there is no room for it."""
     try:
