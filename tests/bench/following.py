@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 
 from client.connection import Connection
 from client.follower import Follower
@@ -14,10 +15,13 @@ from tests.bench.figures import Figure, Target
 from tests.bench.ground import Ground, settle
 from tests.bench.pacing import paced
 from tests.bench.writing import Writer, seed
+from tests.support.line import Line
 
 RATES = (100.0, 300.0)
 SECONDS = 5.0
 UPDATES = 100
+
+FOLLOWERS, CONNECTIONS = 50, 10
 
 PROMPTS = Filter(authors=("user",))
 
@@ -81,32 +85,60 @@ def _reaching(revision: int) -> Callable[[State], bool]:
 
 
 async def staying_live(ground: Ground) -> Sequence[Figure]:
-    """A client that begins to follow a busy session and goes on for a few seconds."""
+    """Clients that begin to follow a busy session and go on for a few seconds, one of them on a line that is cut again
+    as soon as it is live.
+    """
     await seed(ground.pool, "busy", len(RATES), 20)
     await ground.serve()
     figures: list[Figure] = []
     for number, rate in enumerate(RATES, 1):
-        session = f"busy-{number}"
-        writer = Writer(ground.pool, [f"{session}-{message}" for message in range(1, 21)])
-        writing = asyncio.create_task(paced(rate, SECONDS, writer.commit))
-        await settle()
-        live = _LiveTime()
-        async with (
-            Connection(ground.url) as connection,
-            Follower(connection, session, observer=live.observe) as follower,
-        ):
-            before = await follower.wait_until(lambda state: state.live)
-            began = live.restart()
-            done = await writing
-            share = live.share(began, follower.state)
-            after = await follower.wait_until(_reaching(done))
-        figures += [
-            Figure(f"time live at {rate:g} commits/s in one session", 100 * share, "%", target=Target("at least", 100)),
-            Figure(
-                f"repairs at {rate:g} commits/s in one session",
-                after.counters.repairs - before.counters.repairs,
-                "",
-                target=Target("at most", 0),
-            ),
-        ]
+        figures += await _staying_live(ground, f"busy-{number}", rate)
     return figures
+
+
+async def _staying_live(ground: Ground, session: str, rate: float) -> Sequence[Figure]:
+    writer = Writer(ground.pool, [f"{session}-{message}" for message in range(1, 21)])
+    writing = asyncio.create_task(paced(rate, SECONDS, writer.commit))
+    await settle()
+    async with AsyncExitStack() as stack:
+        line = await stack.enter_async_context(Line.to(ground.url))
+        connections = [await stack.enter_async_context(Connection(ground.url)) for _ in range(CONNECTIONS)]
+        lives = [_LiveTime() for _ in range(FOLLOWERS - 1)]
+        steady = [
+            await stack.enter_async_context(Follower(connections[place % CONNECTIONS], session, observer=live.observe))
+            for place, live in enumerate(lives)
+        ]
+        restless = await stack.enter_async_context(
+            Follower(await stack.enter_async_context(Connection(line.url)), session)
+        )
+        everybody = (*steady, restless)
+        before = [await follower.wait_until(lambda state: state.live) for follower in everybody]
+        losing = asyncio.create_task(_losing(line, restless))
+        began = [live.restart() for live in lives]
+        done = await writing
+        shares = [live.share(since, follower.state) for live, since, follower in zip(lives, began, steady, strict=True)]
+        losing.cancel()
+        await asyncio.wait([losing])
+        line.mend()
+        after = [await follower.wait_until(_reaching(done)) for follower in everybody]
+    repairs = sum(late.counters.repairs - early.counters.repairs for early, late in zip(before, after, strict=True))
+    what = f"at {rate:g} commits/s in one session"
+    return (
+        Figure(
+            f"time live {what}, the least of {len(steady)} followers",
+            100 * min(shares),
+            "%",
+            target=Target("at least", 100),
+        ),
+        Figure(f"repairs {what} of {FOLLOWERS} followers", repairs, "", target=Target("at most", 0)),
+        Figure("- reconnects of one of them meanwhile", restless.counters.resumes, ""),
+    )
+
+
+async def _losing(line: Line, follower: Follower) -> None:
+    """Cuts the line whenever the follower is live, until it is cancelled."""
+    while True:
+        line.cut()
+        await follower.wait_until(lambda state: state.status == "disconnected")
+        line.mend()
+        await follower.wait_until(lambda state: state.live)
