@@ -49,12 +49,13 @@ async def _storm(ground: Ground, clients: int, *, remembering: bool) -> Sequence
             followers = await _following(stack, gateway, prefix, clients)
             async with counted_statements(ground):
                 changed = [_above(follower.state.applied or 0) for follower in followers]
-                began = time.perf_counter()
+                began, used, worked = time.perf_counter(), gateway.program.cpu_seconds(), time.process_time()
                 _cut(gateway.port)
                 await asyncio.gather(*(writer.commit(0) for writer in writers))
                 waits = zip(followers, changed, strict=True)
                 await asyncio.gather(*(follower.wait_until(reached) for follower, reached in waits))
                 took = time.perf_counter() - began
+                used, worked = gateway.program.cpu_seconds() - used, time.process_time() - worked
                 pages, turns, looks = [await calls(ground.pool, pattern) for pattern in (MESSAGES, TURNS, LOOKS)]
             resumed = sum(follower.counters.resumes for follower in followers)
     what = "told what they missed" if remembering else "read again"
@@ -70,6 +71,7 @@ async def _storm(ground: Ground, clients: int, *, remembering: bool) -> Sequence
         Figure("- pages of turns read of the database", turns, "", target=Target("at most", most)),
         Figure("- looks at where sessions stand, periodic checks included", looks, ""),
         Figure("- followers that read nothing again", resumed, ""),
+        Figure("- processor time of the gateway, and beside it that of the followers", used, "s", worked, "followers"),
     )
 
 
