@@ -40,7 +40,7 @@ check: $(READY) ## Format, lint, types, imports, dependencies, licences, dashboa
 	@echo '- licences';     $(BIN)/python -m deploy.checks.licences
 	@echo '- dashboard';    $(BIN)/python -m deploy.checks.dashboard > .cache/dashboard.log || { cat .cache/dashboard.log; exit 1; }
 	@echo '- links';        $(BIN)/python -m deploy.checks.links
-	@echo '- manifests';    $(BIN)/python -m deploy.checks.kubernetes
+	@echo '- manifests';    $(BIN)/python -m deploy.checks.kubernetes && $(BIN)/python -m deploy.checks.compose
 	@echo '- generated';    $(BIN)/python -m deploy.checks.asyncapi --check && $(BIN)/python -m deploy.checks.openapi --check \
 		&& $(BIN)/python -m deploy.checks.protos --check && $(BIN)/python -m deploy.checks.metrics --check
 	@echo 'All checks passed.'

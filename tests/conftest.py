@@ -68,7 +68,7 @@ def containers_allowed(image: str) -> bool:
     """Whether a Docker engine answers and may be used for this image, and for the one that clears up behind a run that
     was killed.
     """
-    return _image_allowed(image) and _image_allowed(reaper_image())
+    return image_allowed(image) and image_allowed(reaper_image())
 
 
 def reaper_image() -> str:
@@ -78,8 +78,11 @@ def reaper_image() -> str:
     return testcontainers_config.ryuk_image
 
 
-def _image_allowed(image: str) -> bool:
-    """Asked of the engine itself: its Python client leaks a socket, and so a warning, when no engine is there."""
+def image_allowed(image: str) -> bool:
+    """Whether a Docker engine answers and has this image, or may fetch it.
+
+    Asked of the engine itself: its Python client leaks a socket, and so a warning, when no engine is there.
+    """
     connection = EngineConnection()
     try:
         connection.request("GET", f"/images/{image}/json")

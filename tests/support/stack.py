@@ -55,6 +55,12 @@ class _Running(Protocol):
     async def kill(self) -> None:
         """Ends the service as a crash would."""
 
+    def tell(self) -> None:
+        """Tells the service to stop."""
+
+    async def ended(self) -> None:
+        """Waits for its end in order."""
+
 
 class _Task:
     """A service in this process."""
@@ -77,6 +83,12 @@ class _Task:
     async def kill(self) -> None:
         raise AssertionError("only a process can be killed: start it with process=True")
 
+    def tell(self) -> None:
+        raise AssertionError("only a process can be told: start it with process=True")
+
+    async def ended(self) -> None:
+        await self.stop()
+
 
 class _Process:
     """A service in a process of its own."""
@@ -88,7 +100,13 @@ class _Process:
         assert self._process.returncode is None, f"the service has ended with {self._process.returncode}"
 
     async def stop(self) -> None:
+        self.tell()
+        await self.ended()
+
+    def tell(self) -> None:
         self._process.terminate()
+
+    async def ended(self) -> None:
         assert await self._process.wait() == 0
 
     async def kill(self) -> None:
@@ -174,6 +192,14 @@ class Stack:
     async def kill(self, name: str) -> None:
         """Kills a service that runs as a process."""
         await self._running.pop(name).kill()
+
+    def tell(self, name: str) -> None:
+        """Tells a service that runs as a process to stop, and does not wait."""
+        self._running[name].tell()
+
+    async def gone(self, name: str) -> None:
+        """Waits until a service that was told to stop has ended in order."""
+        await self._running.pop(name).ended()
 
     async def status(self, name: str) -> tuple[int, dict[str, object]]:
         """What `/ready` of a service answers; 0 while nothing listens."""

@@ -75,8 +75,6 @@ class Connection:
         try:
             await self._socket.prepare(request)
             self._transport = transport = request.transport
-        except ConnectionError:
-            transport = None  # the client is gone: when many reconnect at once, some give up before it is their turn
         finally:
             self._prepared.set()
         if transport is None:
