@@ -101,11 +101,15 @@ async def test_who_stops_looking_is_not_told_of_the_page_behind(serve: Serve) ->
     scripted = ScriptedHost(fail_from=1)
     host = await serve(scripted)
     complaints: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-    async with aclosing(host.messages().all()) as messages:
-        await anext(messages)
-        (asked,) = (task for task in asyncio.all_tasks() if "_response" in repr(task.get_coro()))
-        await asyncio.wait([asked])
-    del asked
-    gc.collect()
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: complaints.append(context))
+    try:
+        async with aclosing(host.messages().all()) as messages:
+            await anext(messages)
+            (asked,) = (task for task in asyncio.all_tasks() if "_response" in repr(task.get_coro()))
+            await asyncio.wait([asked])
+        del asked
+        gc.collect()
+    finally:
+        loop.set_exception_handler(None)
     assert complaints == []
