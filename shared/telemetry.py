@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import MappingProxyType, TracebackType
+from typing import Literal, TextIO
 
 import orjson
 from aiohttp.http_exceptions import HttpProcessingError
@@ -144,15 +145,21 @@ class _Text(logging.Formatter):
         return f"{line} ({error}){names}" if error else line + names
 
 
-def configure_logging(settings: Settings, service: str) -> None:
-    """Sends every log line of this process to standard error, as text or JSON; the error that ends it, too."""
-    handler = logging.StreamHandler(sys.stderr)
-    if settings.log_format == "json":
+def handler_to(stream: TextIO, log_format: Literal["text", "json"], service: str) -> logging.Handler:
+    """What writes every line as it should be."""
+    handler = logging.StreamHandler(stream)
+    if log_format == "json":
         handler.setFormatter(_Json(service))
     else:
         handler.setFormatter(_Text("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S"))
     handler.addFilter(_Malformed())
     handler.addFilter(_Discreet())
+    return handler
+
+
+def configure_logging(settings: Settings, service: str) -> None:
+    """Sends every log line of this process to standard error, as text or JSON; the error that ends it, too."""
+    handler = handler_to(sys.stderr, settings.log_format, service)
     logging.basicConfig(level=settings.log_level, handlers=[handler], force=True)
     for noisy in ("asyncio", "aiohttp.access", "faststream"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(settings.log_level)))

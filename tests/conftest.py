@@ -28,6 +28,7 @@ from psycopg import sql
 from deploy.local.ports import Ports
 from deploy.local.postgres import PostgresServer
 from deploy.local.redis import RedisServer
+from tests.support.logs import LOG, marked
 
 POSTGRES_IMAGE = "postgres:17"
 REDIS_IMAGE = "redis:8"
@@ -110,6 +111,16 @@ def redis_container() -> Iterator[str]:
 
     with RedisContainer(REDIS_IMAGE) as container:
         yield f"redis://{container.get_container_host_ip()}:{container.get_exposed_port(6379)}/0"
+
+
+@pytest.fixture(autouse=True)
+def nothing_planted_is_logged() -> Iterator[None]:
+    """Fails a test during which a service logged what was planted."""
+    begun = LOG.end
+    with LOG.listening():
+        yield
+    found = marked(LOG.since(begun))
+    assert not found, f"a line of a log holds what no log may hold: {found[0]}"
 
 
 @pytest.fixture(scope="session")

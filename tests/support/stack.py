@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Protocol, Self
@@ -20,7 +20,9 @@ from services.gateway.main import serve as serve_gateway
 from services.reader.main import serve as serve_reader
 from services.revision.main import serve as serve_revision
 from shared.contracts import streams
+from shared.database import LOST
 from shared.settings import Settings
+from tests.support.logs import LOG, quoted
 from tests.support.socket_client import SocketClient
 from tests.support.waiting import eventually
 
@@ -95,6 +97,7 @@ class _Process:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
+        self._listening = asyncio.ensure_future(self._listen())
 
     def check(self) -> None:
         assert self._process.returncode is None, f"the service has ended with {self._process.returncode}"
@@ -108,10 +111,18 @@ class _Process:
 
     async def ended(self) -> None:
         assert await self._process.wait() == 0
+        await self._listening
 
     async def kill(self) -> None:
         self._process.kill()
         await self._process.wait()
+        await self._listening
+
+    async def _listen(self) -> None:
+        """Takes what the process logs, until its end."""
+        assert self._process.stderr is not None
+        async for line in self._process.stderr:
+            LOG.note(line.decode(errors="replace"))
 
 
 class Stack:
@@ -130,6 +141,7 @@ class Stack:
         self._listening: dict[str, tuple[int, int, int]] = {}
         self._running: dict[str, _Running] = {}
         self._clients: list[SocketClient] = []
+        self._begun = 0
         self.room = True
         """Whether the database has a schema and gets a workspace with two tasks."""
         self.pool: asyncpg.Pool
@@ -137,6 +149,7 @@ class Stack:
 
     async def __aenter__(self) -> Self:
         logging.getLogger("faststream").setLevel(logging.WARNING)
+        self._begun = LOG.end
         self.pool = await asyncpg.create_pool(self.database_url, min_size=1, max_size=16)
         self.http = aiohttp.ClientSession()
         await self.redis.flushdb()
@@ -150,12 +163,24 @@ class Stack:
         async with AsyncExitStack() as ending:
             ending.callback(self._ports.close)
             ending.callback(self.pool.terminate)
+            if self.room:
+                ending.push_async_callback(self._nothing_of_it_is_logged)
             ending.push_async_callback(self.redis.aclose)
             for running in self._running.values():
                 ending.push_async_callback(running.stop)
             ending.push_async_callback(self.http.close)
             for client in self._clients:
                 ending.push_async_callback(client.close)
+
+    async def contents_logged(self) -> list[str]:
+        """Contents of messages that stand in what was logged since the stack began. None must."""
+        rows = await self.pool.fetch("SELECT DISTINCT content FROM task_session_messages LIMIT 10000")
+        return quoted(LOG.since(self._begun), (row["content"] for row in rows))
+
+    async def _nothing_of_it_is_logged(self) -> None:
+        with suppress(asyncpg.UndefinedTableError, *LOST):
+            found = await self.contents_logged()
+            assert not found, f"{len(found)} contents of messages stand in the log"
 
     async def start_all(self) -> Self:
         """Starts the three services and waits until they serve and follow."""
@@ -297,4 +322,4 @@ class Stack:
             **{f"KANDEV_{key.upper()}": str(value) for key, value in {**self._settings, **more}.items()},
         }
         command: Sequence[str] = (sys.executable, "-m", "cli.main", "run", name)
-        return await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=environment)
+        return await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=environment, stderr=asyncio.subprocess.PIPE)

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from shared.contracts.rows import MessageRow
 from shared.settings import Settings
-from shared.telemetry import configure_logging
+from shared.telemetry import configure_logging, logged_with, name_logged
 
 SECRET = "planted-secret"
 FORMATS: tuple[Literal["text", "json"], ...] = ("text", "json")
@@ -147,3 +147,30 @@ def test_a_pool_that_waits_for_its_database_says_nothing_itself(lines: Callable[
     logging.getLogger("asyncpg.pool").error("a pool is broken")
     assert "restored" not in lines()
     assert "broken" in lines()
+
+
+async def test_what_is_being_done_is_named_by_whatever_it_begins_and_by_nothing_else(
+    lines: Callable[[], str],
+) -> None:
+    async def work() -> None:
+        logger.warning("at work")
+
+    with logged_with(connection="c1"):
+        with logged_with(request="r1"):
+            task = asyncio.create_task(work())
+            assert name_logged("request") == "r1"
+        logger.warning("between")
+    await task
+    logger.warning("afterwards")
+    assert name_logged("request") is None
+
+    def of(message: str) -> str:
+        return next(line for line in lines().splitlines() if message in line)
+
+    assert all(name in of("at work") for name in ("c1", "r1"))
+    assert "c1" in of("between")
+    assert "r1" not in of("between")
+    assert not any(name in of("afterwards") for name in ("c1", "r1"))
+    if of("at work").startswith("{"):
+        found = json.loads(of("at work"))
+        assert (found["connection"], found["request"]) == ("c1", "r1")
