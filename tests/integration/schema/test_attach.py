@@ -452,6 +452,20 @@ async def test_rows_of_a_database_of_our_own_stay_where_they_are(database_url: s
     await connection.close()
 
 
+async def test_what_an_earlier_version_did_not_remember_is_not_guessed(database_url: str) -> None:
+    """A database that was migrated before there was a memory: what stands there is not what stood there before."""
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("DROP TABLE conversation.before")
+    await connection.execute("DELETE FROM conversation.migrations WHERE version >= 13")
+    await migrate(connection)
+    assert await connection.fetchval("SELECT count(*) FROM conversation.before") == 0
+    await detach(connection)
+    assert await connection.fetchval("SELECT to_regclass('task_session_messages') IS NOT NULL")
+    triggers = "SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal"
+    assert await connection.fetchval(triggers) == 0
+    await connection.close()
+
+
 async def test_a_writer_that_keeps_the_counter_itself_keeps_its_ordinals(kandev: Kandev) -> None:
     """As the application does it: the counter first, then the message, in one transaction."""
     await migrate(kandev.connection)

@@ -89,6 +89,14 @@ async def test_what_the_log_does_not_tell_is_read_again(log: Log, statement: str
     assert not receipt.complete
 
 
+async def test_other_rows_of_the_transaction_do_not_stand_for_a_changed_task(log: Log) -> None:
+    async with log.writer.transaction():
+        await log.writer.execute("UPDATE task_session_messages SET content = 'y' WHERE task_session_id = 's0'")
+        await log.writer.execute("UPDATE task_session_messages SET task_id = 'u' WHERE id = 'm4'")
+    [transaction] = await log.since()
+    assert complete(transaction) == {"s0": False}
+
+
 async def test_a_move_is_unknown_where_it_came_from_and_known_where_it_went(log: Log) -> None:
     transaction = await log.change("UPDATE task_session_messages SET task_session_id = 's1' WHERE id = 'm4'")
     assert complete(transaction) == {"s0": False, "s1": True}
