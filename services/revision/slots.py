@@ -13,6 +13,10 @@ from shared.database import LOST
 from shared.metrics.declaring import Read
 
 LOOK_SECONDS: Final = 5.0
+"""Pause between two looks."""
+
+ANSWER_SECONDS: Final = 2.0
+"""A database that takes longer counts as away."""
 
 _LOOK: Final = """
 SELECT count(*) FILTER (WHERE active)::int AS active, count(*) FILTER (WHERE NOT active)::int AS idle,
@@ -47,7 +51,7 @@ class Slots:
         while True:
             try:
                 asked = time()
-                row = await self._pool.fetchrow(_LOOK, timeout=LOOK_SECONDS)
+                row = await self._pool.fetchrow(_LOOK, timeout=ANSWER_SECONDS)
                 skew = row["clock"] - (asked + time()) / 2
                 self._found = _Look(row["active"], row["idle"], row["retained"], row["lag"], skew)
             except LOST:
