@@ -156,7 +156,6 @@ class Gateway:
         runner = Runner(application, _patience(settings), access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
         await runner.setup()
         site, outlook = web.TCPSite(runner, settings.host, settings.port), Outlook(source, database, settings)
-        leaving = Leaving(settings, site, rpc, connections)
         try:
             await site.start()
             logger.info("listening on http://%s:%d", settings.host, settings.port)
@@ -166,7 +165,7 @@ class Gateway:
                 asyncio.TaskGroup() as carrying,
                 _ended(runner),
                 rpc,
-                self._draining.by(leaving.drain),
+                self._draining.by(Leaving(settings, site, rpc, connections).drain),
                 asyncio.TaskGroup() as group,
             ):
                 carrying.create_task(GroupGuard(broker, settings.redis_url, ()).run())
