@@ -1,0 +1,22 @@
+"""What the proof needs of an installation, whatever it runs on."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from tests.upheaval.plan import Upheaval
+
+
+class Broken(Exception):
+    """The installation cannot be hit, or did not come back."""
+
+
+class Installation(Protocol):
+    """A running installation. `services`: those that can be hit. `urls`: where clients and writers go, evenly spread
+    where there are several.
+    """
+
+    services: Sequence[str]
+    urls: Sequence[str]
+
+    async def hit(self, upheaval: Upheaval) -> None:
+        """Lets it happen; returns once every process runs and is ready again. Raises `Broken`."""
