@@ -127,9 +127,11 @@ async def test_connections_are_closed_when_nobody_reads_on_them_any_more(
         try:
             await read(subscriber, *arguments)
         finally:
-            for _ in range(100):
-                await asyncio.sleep(0)
-            reading.discard(subscriber)
+            try:
+                for _ in range(100):
+                    await asyncio.sleep(0)
+            finally:
+                reading.discard(subscriber)
 
     async def noting(pool: ConnectionPool) -> None:
         at_closing.append(len(reading))
