@@ -1,8 +1,12 @@
 """How metrics are declared, counted and read."""
 
+import re
+from pathlib import Path
+
 import pytest
 from prometheus_client import generate_latest
 
+from services.gateway.metrics import CLOSE_CODES
 from shared.metrics.declaring import Metrics, Read
 
 
@@ -53,3 +57,9 @@ def test_everything_is_named_in_order_with_what_its_labels_may_be() -> None:
     found = {each.name: (each.kind, each.labels) for each in metrics.declared}
     assert list(found) == ["kandev_build_info", "probe_figure", "probe_seconds"]
     assert found["probe_seconds"] == ("histogram", {"kind": ("a",)})
+
+
+def test_every_close_code_that_is_counted_is_explained() -> None:
+    table = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
+    explained = re.findall(r"^\| ((?:\d{4})(?:, \d{4})*) \|", table, re.MULTILINE)
+    assert {code for codes in explained for code in codes.split(", ")} == set(CLOSE_CODES)
