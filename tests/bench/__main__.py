@@ -47,7 +47,7 @@ Measure = Callable[[Ground, Options], Awaitable[Sequence[Figure]]]
 GROUPS: Mapping[str, Measure] = {
     "long": lambda ground, options: pages.long_session(ground, options.messages, options.seconds),
     "writers": lambda ground, options: sources.measure(ground, options.seconds),
-    "live": lambda ground, options: live_path.measure(ground, options.seconds),
+    "live": lambda ground, options: live_path.measure(ground, options.seconds, all_peers=options.all_peers),
     "pages": lambda ground, options: pages.first_pages(ground, options.seconds),
     "prompts": lambda ground, options: following.prompts_only(ground),
     "busy": lambda ground, options: following.staying_live(ground),

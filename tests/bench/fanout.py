@@ -15,7 +15,7 @@ from tests.bench.audience import Audience, Filter, Heard, audience, possible, su
 from tests.bench.cores import LoadCores, apart
 from tests.bench.figures import Figure, Target
 from tests.bench.ground import Ground
-from tests.bench.native import Unavailable, compiled, node_server
+from tests.bench.native import Unavailable, compiled, leave_out, node_server
 from tests.bench.pacing import paced
 from tests.bench.process import AnsweringProgram, Program
 from tests.bench.writing import CONTENT_BYTES, Writer, seed
@@ -177,7 +177,7 @@ async def _bare_servers(stack: AsyncExitStack, ground: Ground, wanted: int, *, a
         try:
             program = await stack.enter_async_context(AnsweringProgram(*await command(port)))
         except Unavailable as reason:
-            _leave_out(reason)
+            leave_out(reason)
             continue
         tick = _ticking(program, clients)
         await tick(1, 0, 1)
@@ -187,7 +187,7 @@ async def _bare_servers(stack: AsyncExitStack, ground: Ground, wanted: int, *, a
         try:
             server, publisher = await stack.enter_async_context(nats.server(ground, port))
         except Unavailable as reason:
-            _leave_out(reason)
+            leave_out(reason)
             return
         lines = nats.subscriptions(clients)
         subscribers = await stack.enter_async_context(audience(ground, port, clients, lines))
@@ -196,10 +196,6 @@ async def _bare_servers(stack: AsyncExitStack, ground: Ground, wanted: int, *, a
 
 def _ticking(program: AnsweringProgram, clients: int) -> Callable[[float, float, int], Awaitable[object]]:
     return lambda rate, seconds, size: program.ask(rate=rate, seconds=seconds, size=size, each=clients)
-
-
-def _leave_out(reason: Unavailable) -> None:
-    print(f"left out: {reason}", file=sys.stderr)
 
 
 async def _node(port: int) -> Sequence[str]:

@@ -13,9 +13,11 @@ from shared.broker.connection import connect
 from shared.broker.cursor import last_ids
 from shared.contracts import streams
 from shared.contracts.wire import SUBSCRIBE
+from tests.bench import zero
 from tests.bench.bare_streams import follow
 from tests.bench.figures import Figure, Target, percentile
 from tests.bench.ground import Ground, settle
+from tests.bench.native import Unavailable, leave_out
 from tests.bench.pacing import paced
 from tests.bench.peers.streams import PACED
 from tests.bench.process import Peer
@@ -24,6 +26,9 @@ from tests.bench.writing import MARK, Writer, seed
 RATE = 200.0
 SESSIONS = 50
 SCOPES_EACH = 2
+LIGHTER = 10
+"""Zero is measured under this fraction of the load, too: of commits, sessions and followers."""
+
 PARTITIONS = 8
 FRAME_BYTES = 1500
 ROUNDS = 3
@@ -47,8 +52,8 @@ class Delays:
         return percentile(self.taken, share)
 
 
-async def measure(ground: Ground, seconds: float) -> Sequence[Figure]:
-    """Rounds of each bare hop and of the product, in turn."""
+async def measure(ground: Ground, seconds: float, *, all_peers: bool) -> Sequence[Figure]:
+    """Rounds of each bare hop and of the product, in turn; then of the product and Rocicorp Zero."""
     for pool in (ground.pool, ground.twin_pool):
         await seed(pool, "live", SESSIONS, 1)
     messages = [f"live-{number}-1" for number in range(1, SESSIONS + 1)]
@@ -62,7 +67,10 @@ async def measure(ground: Ground, seconds: float) -> Sequence[Figure]:
     ):
         for peer in (decoder, writer, server):
             await peer.ask(rate=1, seconds=0, size=1, streams=1, each=1)
-        async with _bare_clients(f"http://127.0.0.1:{port}/ws", socket) as _, _followers(ground, frame) as written:
+        async with (
+            _bare_clients(f"http://127.0.0.1:{port}/ws", socket) as _,
+            _followers(ground, frame, SESSIONS) as written,
+        ):
             for _ in range(ROUNDS):
                 await _decoding(ground, decoder, messages, decode, seconds)
                 await settle()
@@ -70,7 +78,7 @@ async def measure(ground: Ground, seconds: float) -> Sequence[Figure]:
                 await settle()
                 await server.ask(rate=RATE, seconds=seconds, size=FRAME_BYTES, each=SCOPES_EACH)
                 await settle()
-                await _following(ground, messages, written, 2 * seconds)
+                await _following(ground, messages, written, RATE, 2 * seconds)
                 await settle()
         for _ in range(ROUNDS):
             await _tracking(ground, messages, receipt, seconds)
@@ -99,6 +107,47 @@ async def measure(ground: Ground, seconds: float) -> Sequence[Figure]:
             Figure(f"- bare {name}, p50", hop.at(0.5), "ms")
             for name, hop in (("commit → decode", decode), ("XADD → XREAD", redis), ("socket write → read", socket))
         ),
+        *(await _beside_zero(ground, messages, seconds) if all_peers else ()),
+    )
+
+
+async def _beside_zero(ground: Ground, messages: Sequence[str], seconds: float) -> Sequence[Figure]:
+    """The product and Rocicorp Zero in turn, under the full load and a lighter one; nothing where Zero cannot run."""
+    figures: list[Figure] = []
+    try:
+        async with zero.cache(ground, SESSIONS) as cache:
+            for part in (1, LIGHTER):
+                figures += await _in_turn(ground, cache, messages[: SESSIONS // part], RATE / part, 2 * seconds)
+    except Unavailable as reason:
+        leave_out(reason)
+    return figures
+
+
+async def _in_turn(
+    ground: Ground, cache: zero.Cache, messages: Sequence[str], rate: float, seconds: float
+) -> Sequence[Figure]:
+    product, peer, own = Delays(), Delays(), 0
+    sessions = len(messages)
+    async with (
+        _followers(ground, product, sessions) as written,
+        cache.followed(sessions, SCOPES_EACH) as following,
+    ):
+        await following.show(rate, seconds)
+        for _ in range(ROUNDS):
+            await settle()
+            await _following(ground, messages, written, rate, seconds)
+            await settle()
+            shown = await following.show(rate, seconds)
+            own += shown.own
+            for since, until in shown.moments:
+                peer.add(since, until)
+    load = f"{rate:g} commits/s to {sessions} sessions"
+    return (
+        *(
+            Figure(f"commit → frame, {name}, {load}", product.at(share), "ms", peer.at(share), "Rocicorp Zero")
+            for name, share in (("p50", 0.5), ("p99", 0.99))
+        ),
+        Figure(f"- changes that Zero showed by themselves, {load}", 100 * own / len(peer.taken), "%"),
     )
 
 
@@ -165,8 +214,8 @@ async def _bare_clients(url: str, delays: Delays) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _followers(ground: Ground, delays: Delays) -> AsyncIterator[dict[int, int]]:
-    """A connection with one scope each. Commits are to be noted in the dictionary."""
+async def _followers(ground: Ground, delays: Delays, sessions: int) -> AsyncIterator[dict[int, int]]:
+    """A connection with one scope each, for the first sessions. Commits are to be noted in the dictionary."""
     committed: dict[int, int] = {}
 
     def note(data: str, now: int) -> None:
@@ -174,11 +223,11 @@ async def _followers(ground: Ground, delays: Delays) -> AsyncIterator[dict[int, 
             delays.add(committed[number], now)
 
     sockets = []
-    for number in range(SESSIONS * SCOPES_EACH):
+    for number in range(sessions * SCOPES_EACH):
         socket = await ground.http.ws_connect(ground.url + "/ws", max_msg_size=0)
         sockets.append(socket)
         payload = {
-            "session_id": f"live-{number % SESSIONS + 1}",
+            "session_id": f"live-{number % sessions + 1}",
             "scope_id": f"bench-{number}",
             "consumer_kind": "core",
         }
@@ -207,7 +256,9 @@ async def _listening(
         await asyncio.wait(tasks)
 
 
-async def _following(ground: Ground, messages: Sequence[str], committed: dict[int, int], seconds: float) -> None:
+async def _following(
+    ground: Ground, messages: Sequence[str], committed: dict[int, int], rate: float, seconds: float
+) -> None:
     writer = Writer(ground.pool, messages)
     writer.committed = committed
-    await paced(RATE, seconds, writer.commit)
+    await paced(rate, seconds, writer.commit)

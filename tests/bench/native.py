@@ -1,7 +1,9 @@
 """Peers that are not Python: compiled, or installed, into the cache when they are wanted."""
 
 import shutil
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench.process import ROOT, output_of
@@ -27,24 +29,53 @@ async def compiled(name: str) -> str:
     return str(program)
 
 
+def leave_out(reason: Unavailable) -> None:
+    """Says which peer is missing, and why."""
+    print(f"left out: {reason}", file=sys.stderr)
+
+
+@dataclass(frozen=True, slots=True)
+class NodePrograms:
+    """Programs of Node.js with the packages that they import: the interpreter, and the folder that they are in."""
+
+    node: str
+    folder: Path
+
+
 async def node_server() -> Sequence[str]:
     """The command of the server that uses the npm package `ws`, but for its port. Raises Unavailable without Node."""
+    programs = await _node_programs("node", "ws")
+    return (programs.node, str(programs.folder / "server.js"))
+
+
+async def zero() -> NodePrograms:
+    """Rocicorp Zero and its followers. Raises Unavailable without Node, or where its SQLite can be neither downloaded
+    nor compiled, which takes minutes once.
+    """
+    return await _node_programs("zero", "Rocicorp Zero", ("@rocicorp/zero-sqlite3",))
+
+
+async def _node_programs(name: str, peer: str, built: Sequence[str] = ()) -> NodePrograms:
+    """The programs of `peers/{name}`. Of the packages' own scripts only those of the packages `built` are run."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
-        raise Unavailable("the peer `ws` needs Node.js and npm (Debian: apt install nodejs npm).")
-    folder = CACHE / "node"
-    if not _is_installed(folder):
-        shutil.copytree(SOURCES / "node", folder, dirs_exist_ok=True)
+        raise Unavailable(f"the peer `{peer}` needs Node.js and npm (Debian: apt install nodejs npm).")
+    sources, folder = SOURCES / name, CACHE / name
+    finished = folder / "installed.json"
+    if not _is_same(finished, sources / LOCK):
+        shutil.copytree(sources, folder, dirs_exist_ok=True)
         try:
             await output_of([npm, "ci", "--silent", "--ignore-scripts", "--prefix", str(folder)], {})
+            if built:
+                await output_of([npm, "rebuild", "--silent", "--prefix", str(folder), *built], {})
         except RuntimeError as error:
-            raise Unavailable(f"the peer `ws` could not be installed: {error}") from error
-    shutil.copy(SOURCES / "node" / "server.js", folder)
-    return (node, str(folder / "server.js"))
+            raise Unavailable(f"the peer `{peer}` could not be installed: {error}") from error
+        shutil.copy(sources / LOCK, finished)
+    for program in sources.glob("*.js"):
+        shutil.copy(program, folder)
+    return NodePrograms(node, folder)
 
 
-def _is_installed(folder: Path) -> bool:
-    """Whether what the lock names was installed from this lock. npm leaves its own lock where it has finished."""
-    lock = folder / LOCK
-    finished = folder / "node_modules" / ".package-lock.json"
-    return finished.exists() and lock.exists() and lock.read_bytes() == (SOURCES / "node" / LOCK).read_bytes()
+def _is_same(finished: Path, lock: Path) -> bool:
+    """Whether what the lock names was installed to the end, from this very lock."""
+    return finished.exists() and finished.read_bytes() == lock.read_bytes()
