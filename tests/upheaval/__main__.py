@@ -15,13 +15,11 @@ from contextlib import asynccontextmanager
 import uvloop
 
 from tests.conftest import server_folder
-from tests.upheaval.compose import SERVICES as COMPOSE_SERVICES
 from tests.upheaval.compose import ComposeInstallation
-from tests.upheaval.embedded import SERVICES as EMBEDDED_SERVICES
 from tests.upheaval.embedded import EmbeddedInstallation
 from tests.upheaval.figures import table, verdict
 from tests.upheaval.installation import Broken, Installation
-from tests.upheaval.plan import Upheaval, chosen, plan
+from tests.upheaval.plan import PLANNED, chosen
 from tests.upheaval.proof import Load, Result, prove
 
 CANNOT_RUN = 2
@@ -37,8 +35,8 @@ async def _installation(given: argparse.Namespace) -> AsyncIterator[Installation
             yield installation
 
 
-async def run(given: argparse.Namespace, upheavals: tuple[Upheaval, ...]) -> Result:
-    """Proves the installation that the command line names."""
+async def run(given: argparse.Namespace) -> Result:
+    """Proves the installation that the command line names. Raises ValueError for an upheaval that it does not have."""
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -46,7 +44,7 @@ async def run(given: argparse.Namespace, upheavals: tuple[Upheaval, ...]) -> Res
     async with _installation(given) as installation:
         return await prove(
             installation,
-            upheavals,
+            chosen(installation.upheavals, given.only),
             load,
             token=os.environ.get("KANDEV_TOKEN") or None,
             tell=lambda line: print(line, file=sys.stderr, flush=True),
@@ -58,7 +56,7 @@ def report(result: Result) -> None:
     print(table(result.rows))
     print()
     for row in result.rows:
-        if row.name.startswith("roll:"):
+        if row.name in PLANNED:
             print(verdict(row))
     print(
         f"{result.equal:,} of {result.clients:,} clients equal the source, which has all {result.messages:,} messages"
@@ -87,11 +85,9 @@ def main() -> None:
     )
     given = parser.parse_args()
     try:
-        upheavals = chosen(plan(EMBEDDED_SERVICES if given.embedded else COMPOSE_SERVICES), given.only)
+        result = uvloop.run(run(given))
     except ValueError as error:
         parser.error(str(error))
-    try:
-        result = uvloop.run(run(given, upheavals))
     except Broken as broken:
         print(broken, file=sys.stderr)
         sys.exit(CANNOT_RUN)

@@ -1,13 +1,19 @@
 """An installation that Docker Compose runs: each service is one or more containers."""
 
 import asyncio
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from tests.support.waiting import eventually
 from tests.upheaval.installation import Broken
-from tests.upheaval.plan import Upheaval
+from tests.upheaval.plan import Upheaval, plan
 
 SERVICES = ("gateway", "reader", "revision", "redis", "postgres", "balancer")
+UPGRADED = ("revision", "reader", "gateway")
+"""In the order in which an upgrade replaces them."""
+
+ROOT = Path(__file__).parents[2]
 
 READY_SECONDS = 600.0
 """Longest wait for containers to be ready again, on a machine that has other things to do."""
@@ -24,8 +30,9 @@ class ComposeInstallation:
     """The project `project` of Docker Compose, behind its load balancer at `url`."""
 
     def __init__(self, project: str, url: str) -> None:
-        self.services: Sequence[str] = SERVICES
+        self.upheavals: Sequence[Upheaval] = plan(SERVICES, UPGRADED)
         self.urls: Sequence[str] = (url,)
+        self._project = project
         self._compose = ("docker", "compose", "-p", project)
 
     async def hit(self, upheaval: Upheaval) -> None:
@@ -44,6 +51,10 @@ class ComposeInstallation:
                 for container in containers:
                     await _output("docker", "restart", container)
                     await _ready(container)
+            case "upgrade":
+                # It replaces containers, and waits for the new ones.
+                await _output("sh", "deploy/compose/roll.sh", upheaval.service, COMPOSE_PROJECT_NAME=self._project)
+                return
         await _ready(*containers)
 
     async def _containers(self, service: str) -> list[str]:
@@ -63,9 +74,14 @@ async def _ready(*containers: str) -> None:
         raise Broken(str(error)) from error
 
 
-async def _output(*command: str) -> str:
+async def _output(*command: str, **environment: str) -> str:
     process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL
+        *command,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        stdin=asyncio.subprocess.DEVNULL,
     )
     printed, complaint = await process.communicate()
     if process.returncode != 0:

@@ -17,7 +17,7 @@ from deploy.local.running import RunningStack, running_stack
 from deploy.local.supervisor import ProcessState
 from tests.support.waiting import eventually
 from tests.upheaval.installation import Broken
-from tests.upheaval.plan import GATEWAY, Upheaval
+from tests.upheaval.plan import GATEWAY, Upheaval, plan
 
 SERVICES = ("gateway", "reader", "revision", "redis", "postgres")
 REPLICAS = {"gateway": 3, "reader": 2, "revision": 2, "redis": 1, "postgres": 1}
@@ -41,7 +41,7 @@ class EmbeddedInstallation:
     """Starts the whole on free ports with its data in `folder`, which other users have to be able to enter."""
 
     def __init__(self, folder: Path) -> None:
-        self.services: Sequence[str] = SERVICES
+        self.upheavals: Sequence[Upheaval] = plan(SERVICES)
         self.urls: Sequence[str] = ()
         self._data = folder / "data"
         self._log = folder / "up.log"
@@ -101,6 +101,8 @@ class EmbeddedInstallation:
             case "roll":
                 for process in self._processes(upheaval.service):
                     await self._end([process], signal.SIGTERM)
+            case "upgrade":
+                raise Broken("its processes are not replaced by others")
 
     def stack(self) -> RunningStack:
         """What runs now. Raises `Broken`."""

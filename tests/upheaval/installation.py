@@ -11,11 +11,11 @@ class Broken(Exception):
 
 
 class Installation(Protocol):
-    """A running installation. `services`: those that can be hit. `urls`: where clients and writers go, evenly spread
+    """A running installation. `upheavals`: what can happen to it. `urls`: where clients and writers go, evenly spread
     where there are several.
     """
 
-    services: Sequence[str]
+    upheavals: Sequence[Upheaval]
     urls: Sequence[str]
 
     async def hit(self, upheaval: Upheaval) -> None:

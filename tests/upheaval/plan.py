@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Manner = Literal["restart", "kill", "flush", "roll"]
+Manner = Literal["restart", "kill", "flush", "roll", "upgrade"]
+
+UNPLANNED: tuple[Manner, ...] = ("restart", "kill")
 
 GATEWAY = "gateway"
 REDIS = "redis"
@@ -15,7 +17,8 @@ class Upheaval:
     """One thing that happens to all processes of a service.
 
     `restart`: told to end, all at once, and started again. `kill`: ended without a word, and started again. `flush`:
-    Redis loses what it holds. `roll`: restarted one after the other, each once the one before is ready.
+    Redis loses what it holds. `roll`: restarted one after the other, each once the one before is ready. `upgrade`:
+    replaced as for another version, which is the same one here.
     """
 
     manner: Manner
@@ -27,10 +30,17 @@ class Upheaval:
         return f"{self.manner}:{self.service}"
 
 
-def plan(services: Sequence[str]) -> tuple[Upheaval, ...]:
-    """Everything that can happen to an installation of these services: the rolling restart of gateways at the end."""
-    each = [Upheaval(manner, service) for service in services for manner in ("restart", "kill")]
-    return (*each, Upheaval("flush", REDIS), Upheaval("roll", GATEWAY))
+PLANNED = frozenset({"roll:gateway", "upgrade:gateway"})
+"""Names of those that clients should hardly notice."""
+
+
+def plan(services: Sequence[str], upgraded: Sequence[str] = ()) -> tuple[Upheaval, ...]:
+    """Everything that can happen to an installation of these services, what is planned at the end. `upgraded`: services
+    that can be.
+    """
+    each = [Upheaval(manner, service) for service in services for manner in UNPLANNED]
+    upgrades = [Upheaval("upgrade", service) for service in upgraded]
+    return (*each, Upheaval("flush", REDIS), Upheaval("roll", GATEWAY), *upgrades)
 
 
 def chosen(upheavals: Sequence[Upheaval], names: Sequence[str]) -> tuple[Upheaval, ...]:

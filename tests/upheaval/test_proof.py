@@ -30,7 +30,7 @@ class Tampered:
     """An installation to which something else happens than what it is told."""
 
     def __init__(self, installation: EmbeddedInstallation, instead: Callable[[RunningStack], Awaitable[None]]) -> None:
-        self.services: Sequence[str] = installation.services
+        self.upheavals: Sequence[Upheaval] = installation.upheavals
         self.urls: Sequence[str] = installation.urls
         self._installation = installation
         self._instead = instead

@@ -6,11 +6,11 @@ from tests.upheaval.plan import Upheaval, chosen, plan
 from tests.upheaval.proof import Load, orders
 
 
-def test_every_service_is_restarted_and_killed_and_the_gateways_roll_at_the_end() -> None:
-    names = [upheaval.name for upheaval in plan(["gateway", "redis"])]
+def test_every_service_is_restarted_and_killed_and_what_is_planned_comes_at_the_end() -> None:
+    names = [upheaval.name for upheaval in plan(["gateway", "redis"], upgraded=["gateway"])]
     assert names == [
         *("restart:gateway", "kill:gateway", "restart:redis", "kill:redis"),
-        *("flush:redis", "roll:gateway"),
+        *("flush:redis", "roll:gateway", "upgrade:gateway"),
     ]
 
 
