@@ -148,6 +148,9 @@ def balancer_problems(text: str) -> Iterator[str]:
     for sentence, pattern in needed.items():
         if not re.search(pattern, text, re.MULTILINE):
             yield f"haproxy.cfg: not so: {sentence}"
+    for used in sorted(set(re.findall(r"^\s+default_backend (\w+)$", text, re.MULTILINE))):
+        if not re.search(rf"^backend {used}$", text, re.MULTILINE):
+            yield f"haproxy.cfg: the backend {used} is not there"
     for forbidden in ("stick-table", "cookie ", "stick on", "%r", "%HQ", "%HU"):
         if re.search(rf"(?m)^[^#\n]*{re.escape(forbidden)}", text):
             yield f"haproxy.cfg: {forbidden.strip()} binds clients to a gateway, or writes queries into the log"

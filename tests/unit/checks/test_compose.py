@@ -92,6 +92,7 @@ def test_a_service_that_breaks_a_rule(case: str) -> None:
         ("timeout tunnel 24h", "timeout tunnel 60s", "lets WebSockets be silent"),
         ("balance leastconn", "balance source", "spreads by open connections"),
         ("option forwardfor", "", "says for whom it asks"),
+        ("\nbackend rpc\n", "\n", "the backend rpc is not there"),
         ("%HPO", "%HU", "binds clients to a gateway, or writes queries"),
         ("balance leastconn", "balance leastconn\n    cookie SRV insert", "binds clients to a gateway"),
     ],
