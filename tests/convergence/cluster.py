@@ -20,6 +20,7 @@ from deploy.local.postgres import PostgresServer
 from deploy.local.redis import RedisServer
 from services.revision.schema.migrate import migrate
 from services.revision.tracker.leadership import LOCK_KEY
+from tests.support.logs import marked, quoted
 from tests.support.waiting import eventually
 
 Name = Literal["revision", "reader", "gateway"]
@@ -224,6 +225,10 @@ class Cluster:
         running = [each for each in self.all_replicas() if each.pid is not None]
         codes = await asyncio.gather(*(each.end(signal.SIGTERM) for each in running))
         assert not any(codes), dict(zip((each.log.name for each in running), codes, strict=True))
+        written = "".join(each.log.read_text(errors="replace") for each in self.all_replicas() if each.log.exists())
+        rows = await self.pool.fetch("SELECT DISTINCT content FROM task_session_messages LIMIT 10000")
+        found = [*marked(written), *quoted(written, (row["content"] for row in rows))]
+        assert not found, f"{len(found)} lines or contents stand in a log that may not"
 
 
 def _socket_inode(port: int) -> str | None:
