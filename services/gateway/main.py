@@ -79,6 +79,11 @@ from shared.settings import Settings
 
 logger = logging.getLogger(__name__)
 
+UNACCEPTED_CONNECTIONS = 4096
+"""Connections that the system completes before this process takes them, if `net.core.somaxconn` allows as many. All
+clients of another gateway may come in one moment; whoever finds no place tries again after one, three, seven seconds.
+"""
+
 SHUTDOWN_SECONDS = 5.0
 """How long open requests may take to finish when the process is told to stop."""
 
@@ -155,7 +160,7 @@ class Gateway:
         rpc = Server(settings, Host(source, tokens))
         runner = Runner(application, _patience(settings), access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
         await runner.setup()
-        site, outlook = web.TCPSite(runner, settings.host, settings.port), Outlook(source, database, settings)
+        site, outlook = _site(runner, settings), Outlook(source, database, settings)
         try:
             await site.start()
             logger.info("listening on http://%s:%d", settings.host, settings.port)
@@ -190,6 +195,10 @@ def _allowed_hosts(settings: Settings) -> frozenset[str] | None:
     """Without accounts only known hosts may be named; with them, any, unless some are listed."""
     names = host_names(settings.allowed_hosts)
     return names if names or settings.auth == "disabled" else None
+
+
+def _site(runner: web.BaseRunner, settings: Settings) -> web.TCPSite:
+    return web.TCPSite(runner, settings.host, settings.port, backlog=UNACCEPTED_CONNECTIONS)
 
 
 def _limits(settings: Settings) -> Limits:

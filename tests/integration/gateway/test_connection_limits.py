@@ -1,12 +1,17 @@
 """A gateway refuses connections before the upgrade, and takes others once there is a place; and so with scopes."""
 
 import asyncio
+import socket
+from contextlib import ExitStack
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.integration.identity.people import People
 from tests.support.stack import Stack
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
+
+COMING_TOGETHER = 300
 
 UPGRADE = {
     "Connection": "Upgrade",
@@ -31,6 +36,18 @@ async def test_a_gateway_that_has_enough(stack: Stack, setting: str, status: int
             return answer.status
 
     assert await eventually(taken, lambda found: found != status) == 101
+
+
+async def test_clients_that_come_in_one_moment_all_find_a_place(stack: Stack) -> None:
+    address = urlsplit(stack.url)
+    assert address.hostname is not None
+    assert address.port is not None
+    with ExitStack() as ending:
+        # The gateway runs in this thread, which gives it no time to take anybody before all are connected.
+        for _ in range(COMING_TOGETHER):
+            ending.enter_context(socket.create_connection((address.hostname, address.port), PATIENCE))
+        status, _ = await stack.call("GET", "/health")
+    assert status == 200
 
 
 async def test_a_user_has_so_many_and_others_are_not_concerned(accounts_stack: Stack, people: People) -> None:
