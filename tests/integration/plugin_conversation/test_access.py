@@ -70,7 +70,7 @@ async def test_a_foreign_session_is_like_none(world: World, what: str) -> None:
     assert (await world.theirs.read("theirs", what)).status == 200
     foreign, missing = await world.mine.read("theirs", what), await world.mine.read("missing", what)
     assert foreign.error == missing.error == SESSION_NOT_FOUND
-    same = set(foreign.headers) - {"Date", "X-Request-Id"}
+    same = set(foreign.headers) - {"Date", "X-Request-ID"}
     assert {name: foreign.headers[name] for name in same} == {name: missing.headers[name] for name in same}
 
 
