@@ -92,7 +92,6 @@ class Hub:
         be read; in both cases the scope is closed. A scope that was closed meanwhile is not replied to.
         """
         self._sessions.setdefault(scope.session_id, SessionScopes(scope.session_id)).add(scope)
-        self._memory.joined(scope.session_id)
         try:
             current, missed = await self._standing(scope, held)
             if scope.phase is not Phase.OPENING:
@@ -103,6 +102,7 @@ class Hub:
             self.close(scope)
             raise
         if scope.phase is Phase.OPENING:
+            self._memory.joined(scope.session_id)
             self._go_live(scope, start, missed or ())
 
     def close(self, scope: Scope) -> None:
@@ -111,10 +111,12 @@ class Hub:
         session = self._sessions.get(scope.session_id)
         if session is not None:
             session.discard(scope)
+            if scope.has_opened and not session.has_opened:
+                self._memory.left(scope.session_id, asyncio.get_running_loop().time())
             if not session:
                 del self._sessions[scope.session_id]
-                if scope.has_opened:
-                    self._memory.left(scope.session_id, asyncio.get_running_loop().time())
+                if scope.session_id not in self._memory:
+                    self._memory.forget(scope.session_id)
         if scope.owes_removal:
             scope.owes_removal = False
             self._announce_removal(scope.consumer, scope.session_id)
@@ -135,7 +137,8 @@ class Hub:
         if isinstance(receipt, ChangeReceipt):
             now = asyncio.get_running_loop().time()
             self._positions.note(receipt.session_id, receipt.epoch, receipt.revision)
-            self._memory.add(receipt, entry.payload, now)
+            if session is not None or receipt.session_id in self._memory:
+                self._memory.add(receipt, entry.payload, now)
             if session is not None:
                 session.change(receipt, now)
                 if not receipt.complete:

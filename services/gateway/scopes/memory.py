@@ -64,7 +64,7 @@ class Memory:
             self.size = 0
 
     def joined(self, session_id: str) -> None:
-        """Somebody follows the session (again)."""
+        """Somebody follows the session (again): whose scope is yet to open does not, and may never."""
         self._lingering.pop(session_id, None)
 
     def left(self, session_id: str, now: float) -> None:

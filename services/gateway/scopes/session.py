@@ -40,6 +40,11 @@ class SessionScopes:
     def __bool__(self) -> bool:
         return bool(self._scopes)
 
+    @property
+    def has_opened(self) -> bool:
+        """Whether any of the scopes has: those that are yet to open may never."""
+        return any(scope.has_opened for scopes in self._scopes.values() for scope in scopes)
+
     def add(self, scope: Scope) -> None:
         """Registers a scope that opens, or opens again; from now on it holds or is told every receipt."""
         self._young[scope] = None

@@ -20,7 +20,8 @@ class Gateway:
     def __init__(self) -> None:
         self.source = MemorySource()
         self.positions = KnownPositions()
-        self.hub = Hub(self.source, self.positions, Memory(8 << 20), spread=lambda: 0.0)
+        self.memory = Memory(8 << 20)
+        self.hub = Hub(self.source, self.positions, self.memory, spread=lambda: 0.0)
         self.checks = Checks(self.hub, self.source, self.positions, 1)
         self.intake = Intake(self.hub, self.checks, 1)
         self.consumer = NotingConsumer()

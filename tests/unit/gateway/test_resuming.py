@@ -77,6 +77,43 @@ async def test_a_session_that_is_followed_again_is_not_let_go(
     assert (await resumed(gateway, 5)).log() == ["5-7"]
 
 
+async def test_a_client_that_fails_to_come_back_leaves_the_memory_to_the_others(gateway: Gateway) -> None:
+    gateway.hub.close(await gateway.opened())
+    commit(gateway, change(5))
+    gateway.source.failing = [RequestFailed("unavailable", "no service answered in time; ask again")]
+    with pytest.raises(RequestFailed):
+        await resumed(gateway, 5)
+    commit(gateway, change(6))
+    assert (await resumed(gateway, 5)).log() == ["5-7"]
+
+
+async def test_a_session_whose_last_scope_never_opened_is_followed_on_for_those_before_it(gateway: Gateway) -> None:
+    first, second = await gateway.opened(), gateway.scope()
+    gateway.source.gate.clear()
+    opening = asyncio.create_task(gateway.open(second))
+    await settled(lambda: gateway.source.reads == 3)
+    gateway.hub.close(first)
+    gateway.hub.close(second)
+    gateway.source.gate.set()
+    await opening
+    commit(gateway, change(5))
+    assert (await resumed(gateway, 5)).log() == ["5-6"]
+
+
+async def test_nothing_is_remembered_of_a_session_that_nobody_followed(gateway: Gateway) -> None:
+    gateway.source.barred = {("s", LOCAL_USER.user)}
+    gateway.source.gate.clear()
+    opening = asyncio.create_task(gateway.open(gateway.scope()))
+    await settled(lambda: gateway.source.reads == 2)
+    commit(gateway, change(5))
+    gateway.source.gate.set()
+    with pytest.raises(RequestFailed):
+        await opening
+    with gateway.hub.deliveries.of("s"):
+        commit(gateway, change(6))
+    assert (gateway.hub.follows("s"), gateway.memory.size) == (False, 0)
+
+
 async def test_the_revision_just_read_needs_no_memory(gateway: Gateway) -> None:
     consumer = await resumed(gateway, 5)
     assert gateway.replies[-1] == ("e True", 5)
