@@ -16,20 +16,21 @@ resume: behind a load balancer it may come to each gateway before that one's tur
 """
 
 HEADINGS = (
-    *(
-        "upheaval",
-        "live",
-        "behind s",
-        "not live s",
-        "gaps",
-        "resets",
-        "repairs",
-        "most of one",
-        "unprovoked",
-        "resumed",
-        "connections lost",
-    ),
-    *("writes", "repeated", "only the answer lost", "took s"),
+    "upheaval",
+    "live",
+    "behind s",
+    "not live s",
+    "gaps",
+    "resets",
+    "repairs",
+    "most of one",
+    "unprovoked",
+    "resumed",
+    "connections lost",
+    "writes",
+    "repeated",
+    "only the answer lost",
+    "took s",
 )
 
 
