@@ -41,27 +41,30 @@ def join(changes: Sequence[Projection]) -> Iterator[Projection]:
     never with a reset. Per row the last
     operation is kept as it was projected, a remove of a row that the scope may never have had included: comparing only
     the first with the last state
-    would lose a row that left and came back in between. Rows keep the order of their last operation.
+    would lose a row that left and came back in between. Rows keep the order of their last operation, and no other is
+    counted among the bytes: a large message that grows piece by piece fits as often as it grew.
     """
     group: list[Projection] = []
-    rows: set[tuple[str, str]] = set()
+    sizes: dict[tuple[str, str], int] = {}
     size = 0
     for change in changes:
-        added = {(operation.entity, operation.id) for operation in change.operations or ()}
+        added = {(operation.entity, operation.id): len(operation.encoded) for operation in change.operations or ()}
+        more = sum(row not in sizes for row in added)
+        larger = sum(length - sizes.get(row, 0) for row, length in added.items())
         fits = (
             group
             and change.operations is not None
             and group[-1].operations is not None
             and group[-1].revision == change.base
-            and len(rows | added) <= MAX_OPERATIONS
-            and size + change.size <= MAX_RECEIPT_BYTES
+            and len(sizes) + more <= MAX_OPERATIONS
+            and size + larger <= MAX_RECEIPT_BYTES
         )
         if group and not fits:
             yield _joined(group)
-            group, rows, size = [], set(), 0
+            group, sizes, size, larger = [], {}, 0, sum(added.values())
         group.append(change)
-        rows |= added
-        size += change.size
+        sizes.update(added)
+        size += larger
     if group:
         yield _joined(group)
 

@@ -144,9 +144,20 @@ def test_no_more_rows_are_joined_than_a_frame_may_have() -> None:
 
 
 def test_no_more_bytes_are_joined_than_a_frame_may_have() -> None:
-    large = Projected("message", "a", b"x" * (MAX_RECEIPT_BYTES // 2))
-    assert len(list(join([step(1, large), step(2, large)]))) == 1
-    assert len(list(join([step(1, large), step(2, large), step(3, large)]))) == 2
+    half = b"x" * (MAX_RECEIPT_BYTES // 2)
+    changes = [step(number, Projected("message", row, half)) for number, row in enumerate("abc")]
+    assert [(each.base, each.revision) for each in join(changes)] == [(0, 2), (2, 3)]
+
+
+def test_bytes_that_a_later_operation_replaces_do_not_count() -> None:
+    """A large message that grows piece by piece is told once, whole, and not as often as it grew."""
+    large = Projected("message", "a", b"x" * (MAX_RECEIPT_BYTES - 10))
+    other = Projected("message", "b", b"x" * 11)
+    changes = [*(step(number, large) for number in range(30)), step(30, other)]
+    assert [(each.base, each.revision, each.size) for each in join(changes)] == [
+        (0, 30, len(large.encoded)),
+        (30, 31, 11),
+    ]
 
 
 @pytest.mark.parametrize(("revision", "left"), [(0, 3), (1, 3), (2, 2), (3, 1), (4, 0), (9, 0)])

@@ -308,13 +308,13 @@ async def test_it_is_told_as_the_scope_sees_it(gateway: Gateway) -> None:
 async def test_no_frame_is_larger_than_any_other_may_be(gateway: Gateway) -> None:
     await gateway.opened("other")
     rows = [message(f"m{number}") for number in range(MAX_OPERATIONS)]
-    large = message("large", content="x" * (MAX_RECEIPT_BYTES // 2))
+    large, larger = (message(name, content="x" * (MAX_RECEIPT_BYTES // 2)) for name in ("large", "larger"))
     commit(
         gateway,
         change(5, *map(upsert, rows)),
         change(6, upsert(message("more"))),
         change(7, upsert(large)),
-        change(8, upsert(large, large)),
+        change(8, upsert(larger)),
     )
     consumer = await resumed(gateway, 5)
     assert consumer.log() == ["5-6", "6-8", "8-9"]
