@@ -25,8 +25,8 @@ WORDS = ("the", "build", "passes", "again", "after", "this", "change", "to", "on
 
 @dataclass(slots=True)
 class Tally:
-    """What writers went through: `writes` that were acknowledged, `retries` until they were, and those of them that were
-    `done` already when they came, repeated by the writer or on the way, because only the answer was lost.
+    """What writers went through: `writes` that were acknowledged, `retries` until they were, and those of them that
+    were `done` already when they came, repeated by the writer or on the way, because only the answer was lost.
     """
 
     writes: int = 0
