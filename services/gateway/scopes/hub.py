@@ -283,11 +283,12 @@ class Hub:
         """Epoch and revision of a scope's session, both of the epoch this gateway is in.
 
         After an answer of another epoch the primary is asked: a replica may stay in the earlier one for long. So it is
-        when access has changed meanwhile: the scope was registered, but no check that has begun speaks about it.
+        when access has changed meanwhile: the scope was registered, but no check that has begun speaks about it. A read
+        that began before this epoch was entered is made again: receipts of the epoch that came in between were dropped.
         """
         authoritative = False
         while True:
-            scope.access_changed = False
+            scope.access_changed, epoch = False, self.epoch
             try:
                 answer = await self._source.revision(scope.identity, scope.session_id, authoritative=authoritative)
             except RequestFailed as failed:
@@ -297,6 +298,8 @@ class Hub:
             if answer.epoch != self.epoch:
                 await self.learn_epoch()
                 authoritative = True
+                continue
+            if epoch != self.epoch:
                 continue
             if scope.access_changed:
                 authoritative = True

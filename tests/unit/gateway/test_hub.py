@@ -421,6 +421,21 @@ async def test_a_receipt_of_another_epoch_is_dropped_and_makes_the_gateway_ask(g
     assert gateway.consumer.log() == ["5-6"]
 
 
+async def test_a_read_that_began_before_the_epoch_was_entered_is_made_again(gateway: Gateway) -> None:
+    """Receipts of an epoch that is not entered are dropped, not held: what they told would be missed (G1)."""
+    gateway.source.epoch, gateway.source.revisions["s"] = "f", 2
+    gateway.source.gate.clear()
+    opening = asyncio.create_task(gateway.open(gateway.scope()))
+    await settled(lambda: gateway.source.reads == 2)
+    gateway.source.revisions["s"] = 3
+    gateway.receive(change(2, epoch="f"))
+    await settled(lambda: gateway.hub.epoch == "f")
+    gateway.source.gate.set()
+    await opening
+    gateway.receive(change(3, epoch="f"))
+    assert (gateway.replies, gateway.consumer.log()) == ([("f", 3)], ["3-4"])
+
+
 async def test_what_is_suspected_during_an_inquiry_is_asked_after_it(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
