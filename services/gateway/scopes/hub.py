@@ -336,8 +336,11 @@ class Hub:
             try:
                 current = await self._position(scope)
             except RequestFailed as failed:
-                if failed.failure.code != "not_found" or not await self._end_missing(scope):
-                    await asyncio.sleep(RETRY_SECONDS)
+                if failed.failure.code != "not_found":
+                    scope.let_go_of_held_changes()
+                elif await self._end_missing(scope):
+                    continue
+                await asyncio.sleep(RETRY_SECONDS)
                 continue
             if scope.phase is Phase.OPENING:
                 scope.epoch = current.epoch

@@ -136,6 +136,10 @@ class Scope:
             del self.held[0]
         self.held.append(receipt)
 
+    def let_go_of_held_changes(self) -> None:
+        """The read that they were held for failed. The next one shows them: it is no older than what is known (G2)."""
+        self.held = [receipt for receipt in self.held if isinstance(receipt, RemovedReceipt)]
+
     def is_fresh(self, now: float) -> bool:
         """Whether intervals must still reach it unjoined."""
         return now - self.opened_at < FRESH_SECONDS

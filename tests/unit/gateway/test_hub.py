@@ -484,3 +484,20 @@ async def test_a_reset_waits_for_the_source(gateway: Gateway, monkeypatch: pytes
     gateway.source.failing = [RequestFailed("unavailable", "x")] * 3
     gateway.hub.reset([scope])
     await settled(lambda: gateway.consumer.log() == ["reset"])
+
+
+async def test_changes_do_not_pile_up_while_the_source_fails(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_module, "RETRY_SECONDS", 0.0)
+    scope = await gateway.opened()
+    gateway.source.failing = [RequestFailed("unavailable", "x")]
+    gateway.source.gate.clear()
+    gateway.hub.reset([scope])
+    gateway.receive(change(5), change(6))
+    gateway.source.revisions["s"] = 7
+    await settled(lambda: gateway.source.reads == 4)
+    assert scope.held == []
+    gateway.receive(change(7))
+    gateway.source.gate.set()
+    await settled(lambda: bool(gateway.consumer.log()))
+    gateway.receive(change(8))
+    assert gateway.consumer.log() == ["reset", "7-8", "8-9"]
