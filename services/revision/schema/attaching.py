@@ -15,7 +15,8 @@ from services.revision.schema.inventory import IdentityIndex, Inventory
 from services.revision.schema.numbered import SchemaError
 from services.revision.schema.statements import briefly, run_alone
 
-_KNOWN: Final = "conversation_task_id_known"
+KNOWN: Final = "conversation_task_id_known"
+"""The constraint that proves that every row has its task, for as long as that takes."""
 
 _NEEDED: Final = {
     "workspaces": ("id",),
@@ -92,16 +93,44 @@ async def require_tasks(connection: asyncpg.Connection, catalogue: Catalogue, in
         if TASK not in catalogue.nullable(table):
             continue
         if await connection.fetchval(_TASKLESS.format(table=table)):
-            raise Unsuitable(
-                f"rows of {table} have no task_id: give them their session's, or attach without requiring it"
-            )
+            raise _taskless(table)
         # The check is proven while others write; SET NOT NULL then needs no look at the rows.
         alter = f"ALTER TABLE public.{table}"
         for statement in (
-            f"{alter} DROP CONSTRAINT IF EXISTS {_KNOWN}",
-            f"{alter} ADD CONSTRAINT {_KNOWN} CHECK ({TASK} IS NOT NULL) NOT VALID",
-            f"{alter} VALIDATE CONSTRAINT {_KNOWN}",
+            f"{alter} DROP CONSTRAINT IF EXISTS {KNOWN}",
+            f"{alter} ADD CONSTRAINT {KNOWN} CHECK ({TASK} IS NOT NULL) NOT VALID",
+            f"{alter} VALIDATE CONSTRAINT {KNOWN}",
         ):
-            await run_alone(connection, f"requiring {TASK} of {table}", statement)
-        settled = f"{alter} ALTER COLUMN {TASK} SET NOT NULL, DROP CONSTRAINT {_KNOWN}"
+            try:
+                await run_alone(connection, f"requiring {TASK} of {table}", statement)
+            except asyncpg.CheckViolationError:
+                await require_no_longer(connection, await found(connection, (table,)), inventory)
+                raise _taskless(table) from None
+        settled = f"{alter} ALTER COLUMN {TASK} SET NOT NULL, DROP CONSTRAINT {KNOWN}"
         await briefly(connection, f"requiring {TASK} of {table}", partial(connection.execute, settled))
+    await _drop_narrower(connection, await found(connection, inventory.tables), inventory)
+
+
+async def require_no_longer(connection: asyncpg.Connection, catalogue: Catalogue, inventory: Inventory) -> None:
+    """Takes back what a run that required tasks has left when it was ended."""
+    for index in inventory.identities:
+        if catalogue.get("constraint", index.relation, KNOWN) is not None:
+            statement = f"ALTER TABLE public.{index.relation} DROP CONSTRAINT IF EXISTS {KNOWN}"
+            await run_alone(connection, f"requiring {TASK} of {index.relation} no longer", statement)
+
+
+async def _drop_narrower(connection: asyncpg.Connection, catalogue: Catalogue, inventory: Inventory) -> None:
+    """Identity indexes without a task that an earlier run has built, and that nothing goes by yet: the files build
+    them whole.
+    """
+    for index in inventory.identities:
+        definition = catalogue.get("index", index.relation, index.name)
+        used = catalogue.get("identity", index.relation, index.name) is not None
+        if definition is not None and not used and TASK not in definition:
+            await run_alone(
+                connection, f"building {index.name} anew", f"DROP INDEX CONCURRENTLY IF EXISTS public.{index.name}"
+            )
+
+
+def _taskless(table: str) -> Unsuitable:
+    return Unsuitable(f"rows of {table} have no task_id: give them their session's, or attach without requiring it")

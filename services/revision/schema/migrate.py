@@ -7,15 +7,18 @@ from dataclasses import dataclass
 
 import asyncpg
 
-from services.revision.schema.attaching import begin, judge, require_tasks
+from services.revision.schema.attaching import begin, judge, require_no_longer, require_tasks
 from services.revision.schema.catalogue import found
 from services.revision.schema.inventory import Inventory
 from services.revision.schema.numbered import Migration, SchemaError, known_migrations
 from services.revision.schema.statements import briefly, run_alone
+from services.revision.schema.suitability import refuse_unsuitable
 from services.revision.schema.triggers import ForeignTrigger, replace_counting
 
 _LOCK = (7205, 2)
 _LOCK_POLL = 0.25
+
+_SESSION = ("statement_timeout = 0", "lock_timeout = 0", "search_path = public")
 
 _BOOKKEEPING = """
 CREATE TABLE IF NOT EXISTS conversation.migrations (
@@ -88,7 +91,7 @@ async def migrate(
         pending = await pending_migrations(connection, known)
         inventory = Inventory(known)
         if pending:
-            await _attach(connection, inventory, require_task=require_task)
+            await _attach(connection, inventory, Inventory(pending), require_task=require_task)
         await connection.execute(_BOOKKEEPING)
         for migration in pending:
             if progress is not None:
@@ -118,7 +121,13 @@ async def pending_migrations(connection: asyncpg.Connection, known: Sequence[Mig
 @asynccontextmanager
 async def alone(connection: asyncpg.Connection) -> AsyncIterator[None]:
     """Holds the lock of whoever changes the schema. Tried, never waited for: a waiting statement keeps its snapshot,
-    and a concurrent index build of the runner ahead would wait for that snapshot for ever."""
+    and a concurrent index build of the runner ahead would wait for that snapshot for ever.
+
+    Meanwhile the session is as statements here expect it, whatever its role or database sets: what builds an index
+    may take long, and definitions are read and made again in the same search path.
+    """
+    for setting in _SESSION:
+        await connection.execute(f"SET {setting}")
     while not await connection.fetchval("SELECT pg_try_advisory_lock($1::int, $2::int)", *_LOCK):  # noqa: ASYNC110 - another process
         await asyncio.sleep(_LOCK_POLL)
     try:
@@ -128,13 +137,18 @@ async def alone(connection: asyncpg.Connection) -> AsyncIterator[None]:
             await connection.execute("SELECT pg_advisory_unlock($1::int, $2::int)", *_LOCK)
 
 
-async def _attach(connection: asyncpg.Connection, inventory: Inventory, *, require_task: bool) -> None:
+async def _attach(
+    connection: asyncpg.Connection, inventory: Inventory, pending: Inventory, *, require_task: bool
+) -> None:
     catalogue = await found(connection, inventory.tables)
     attachment = judge(catalogue, inventory)
+    await refuse_unsuitable(connection, catalogue, inventory, pending)
     await begin(connection, inventory)
     if require_task:
         await require_tasks(connection, catalogue, inventory)
         attachment = judge(await found(connection, inventory.tables), inventory)
+    else:
+        await require_no_longer(connection, catalogue, inventory)
     for statement in attachment.statements(inventory.identities):
         await run_alone(connection, "building the replica identity", statement)
 

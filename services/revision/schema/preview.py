@@ -10,6 +10,7 @@ from services.revision.schema.catalogue import Catalogue, found
 from services.revision.schema.inventory import Inventory, Thing
 from services.revision.schema.migrate import pending_migrations
 from services.revision.schema.numbered import Migration, known_migrations
+from services.revision.schema.suitability import refuse_unsuitable
 from services.revision.schema.triggers import ForeignTrigger, foreign_triggers
 
 _MADE = {
@@ -41,6 +42,9 @@ async def preview(connection: asyncpg.Connection, *, require_task: bool = False)
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         pending = await pending_migrations(connection, known)
         standing = await found(connection, inventory.tables)
+        if pending:
+            judge(standing, inventory)
+            await refuse_unsuitable(connection, standing, inventory, Inventory(pending), reading=True)
         foreign = await foreign_triggers(connection)
         unnumbered = await _unnumbered(connection, standing) if pending else 0
     version = known[-1].version if not pending else pending[0].version - 1
