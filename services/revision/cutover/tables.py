@@ -7,13 +7,16 @@ from typing import Final
 
 import asyncpg
 
+from services.revision.schema.catalogue import remembered
 from services.revision.schema.inventory import Inventory
 from services.revision.schema.migrate import alone
 from services.revision.schema.numbered import SchemaError, known_migrations
 from services.revision.schema.statements import briefly
 from services.revision.schema.triggers import (
     ForeignTrigger,
+    bodies,
     foreign_triggers,
+    forget,
     install_capture,
     quoted,
     take_away,
@@ -52,7 +55,7 @@ class LegacyTable:
 
 @dataclass(frozen=True)
 class Journal:
-    """What is there of it. `triggers`: those on the source's tables that write to it."""
+    """What is there of it. `triggers`: those on other tables that write to it, or read it."""
 
     tables: tuple[LegacyTable, ...]
     triggers: tuple[ForeignTrigger, ...]
@@ -64,7 +67,11 @@ class Journal:
 async def journal(connection: asyncpg.Connection) -> Journal:
     """Looks what is there, without changing it."""
     rows = await connection.fetch(_PRESENT, list(LEGACY_TABLES))
-    triggers = tuple(trigger for trigger in await foreign_triggers(connection) if _JOURNALS.search(trigger.body))
+    triggers = tuple(
+        trigger
+        for trigger in await foreign_triggers(connection, None)
+        if trigger.relation not in LEGACY_TABLES and _JOURNALS.search(trigger.body)
+    )
     return Journal(tuple(LegacyTable(**row) for row in rows), triggers)
 
 
@@ -84,6 +91,7 @@ async def drop_journal(connection: asyncpg.Connection, progress: Callable[[str],
         counting = [trigger for trigger in await foreign_triggers(connection) if trigger.counts_revisions]
         for trigger in await take_away(connection, counting):
             progress(f"our triggers stand in the place of {trigger.name} of {trigger.relation}")
+        await _forget(connection)
         await _refuse_unready(connection)
         if there.tables:
             names = [table.name for table in there.tables]
@@ -97,6 +105,14 @@ async def drop_journal(connection: asyncpg.Connection, progress: Callable[[str],
         if not await journal(connection):
             return Journal((), ())
         return await briefly(connection, "dropping the journal", work)
+
+
+async def _forget(connection: asyncpg.Connection) -> None:
+    """A trigger that was replaced, as it counts, and writes to the journal as well, would fail every writer once it is
+    made again."""
+    for entry, body in (await bodies(connection, (await remembered(connection)).of_kind("replaced"))).items():
+        if body is not None and _JOURNALS.search(body):
+            await forget(connection, entry)
 
 
 async def _refuse_unready(connection: asyncpg.Connection) -> None:

@@ -8,7 +8,7 @@ import asyncpg
 
 from services.revision.schema.inventory import Kind, Thing
 
-EntryKind: TypeAlias = Kind | Literal["identity", "options", "replaced"]
+EntryKind: TypeAlias = Kind | Literal["identity", "options", "replaced", "comment"]
 
 
 class Entry(NamedTuple):
@@ -35,6 +35,7 @@ back to.
 """
 
 # Identity: the definition is pg_class.relreplident, the name that of the index. Columns: the type, and NOT NULL.
+# Comment: that of a constraint, as a literal.
 _FOUND = """
 WITH tables AS (
     SELECT oid, relname::text AS relation, relreplident, reloptions FROM pg_catalog.pg_class
@@ -50,6 +51,10 @@ SELECT 'index', relation, c.relname::text, pg_get_indexdef(c.oid)
 UNION ALL
 SELECT 'constraint', relation, c.conname::text, pg_get_constraintdef(c.oid)
   FROM tables t JOIN pg_catalog.pg_constraint c ON c.conrelid = t.oid
+UNION ALL
+SELECT 'comment', relation, c.conname::text, quote_literal(obj_description(c.oid, 'pg_constraint'))
+  FROM tables t JOIN pg_catalog.pg_constraint c ON c.conrelid = t.oid
+ WHERE obj_description(c.oid, 'pg_constraint') IS NOT NULL
 UNION ALL
 SELECT 'trigger', relation, g.tgname::text, pg_get_triggerdef(g.oid)
   FROM tables t JOIN pg_catalog.pg_trigger g ON g.tgrelid = t.oid WHERE NOT g.tgisinternal

@@ -5,19 +5,19 @@ replaced begin; then the indexes go, one by one, while others write; the schemas
 whatever ends it half-way, the next run goes on.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 import asyncpg
 
-from services.revision.schema.attaching import TASK
-from services.revision.schema.catalogue import Catalogue, found, remembered
-from services.revision.schema.inventory import Inventory
+from services.revision.schema.attaching import KNOWN, TASK
+from services.revision.schema.catalogue import Catalogue, Entry, found, remembered
+from services.revision.schema.inventory import Inventory, Thing
 from services.revision.schema.migrate import alone
 from services.revision.schema.numbered import SchemaError, known_migrations
 from services.revision.schema.statements import briefly, run_alone
-from services.revision.schema.triggers import quoted
+from services.revision.schema.triggers import bodies, quoted
 from services.revision.tracker.stream import PUBLICATION
 
 _ROWS: Final = "task_session_messages"
@@ -35,10 +35,11 @@ SELECT format('%s (process %s)', application_name, pid) FROM pg_catalog.pg_stat_
 """
 _SLOTS = """
 SELECT slot_name::text FROM pg_catalog.pg_replication_slots
- WHERE database = current_database() AND plugin = 'pgoutput' AND starts_with(slot_name, 'kandev_') AND NOT active
+ WHERE database = current_database() AND plugin = 'pgoutput' AND NOT active
+   AND slot_name ~ '^kandev_.*_[0-9]+_[0-9a-f]{8}$'
 """
 
-# Views, rules, constraints, defaults, policies and triggers elsewhere that use something in one of our schemas.
+# Whatever elsewhere uses something in one of our schemas, and would go with it.
 _DEPENDENTS = """
 WITH ours AS (
     SELECT 'pg_class'::regclass AS classid, c.oid FROM pg_catalog.pg_class c
@@ -48,19 +49,22 @@ WITH ours AS (
     UNION ALL
     SELECT 'pg_type'::regclass, t.oid FROM pg_catalog.pg_type t WHERE t.typnamespace = ANY ($1::regnamespace[])),
 users AS (
-    SELECT 'pg_rewrite'::regclass AS classid, oid, ev_class AS relation FROM pg_catalog.pg_rewrite
-    UNION ALL SELECT 'pg_constraint'::regclass, oid, conrelid FROM pg_catalog.pg_constraint
-    UNION ALL SELECT 'pg_attrdef'::regclass, oid, adrelid FROM pg_catalog.pg_attrdef
-    UNION ALL SELECT 'pg_policy'::regclass, oid, polrelid FROM pg_catalog.pg_policy
-    UNION ALL SELECT 'pg_trigger'::regclass, oid, tgrelid FROM pg_catalog.pg_trigger)
-SELECT DISTINCT pg_describe_object(d.classid, d.objid, 0)
+    SELECT r.classid, r.oid, c.relnamespace AS namespace, c.relname::text AS relation
+      FROM (SELECT 'pg_rewrite'::regclass AS classid, oid, ev_class AS relation FROM pg_catalog.pg_rewrite
+            UNION ALL SELECT 'pg_constraint'::regclass, oid, conrelid FROM pg_catalog.pg_constraint
+            UNION ALL SELECT 'pg_attrdef'::regclass, oid, adrelid FROM pg_catalog.pg_attrdef
+            UNION ALL SELECT 'pg_policy'::regclass, oid, polrelid FROM pg_catalog.pg_policy
+            UNION ALL SELECT 'pg_trigger'::regclass, oid, tgrelid FROM pg_catalog.pg_trigger
+            UNION ALL SELECT 'pg_class'::regclass, oid, oid FROM pg_catalog.pg_class) r
+      JOIN pg_catalog.pg_class c ON c.oid = r.relation
+    UNION ALL SELECT 'pg_proc'::regclass, oid, pronamespace, '' FROM pg_catalog.pg_proc
+    UNION ALL SELECT 'pg_type'::regclass, oid, typnamespace, '' FROM pg_catalog.pg_type)
+SELECT DISTINCT pg_describe_object(d.classid, d.objid, d.objsubid)
   FROM pg_catalog.pg_depend d
   JOIN ours o ON o.classid = d.refclassid AND o.oid = d.refobjid
   JOIN users u ON u.classid = d.classid AND u.oid = d.objid
-  JOIN pg_catalog.pg_class c ON c.oid = u.relation
- WHERE c.relnamespace <> ALL ($1::regnamespace[])
-   AND NOT EXISTS (SELECT FROM pg_catalog.pg_trigger g
-                    WHERE d.classid = 'pg_trigger'::regclass AND g.oid = d.objid AND c.relname::text = ANY ($2))
+ WHERE u.namespace <> ALL ($1::regnamespace[]) AND d.deptype IN ('n', 'a')
+   AND NOT (d.classid = 'pg_trigger'::regclass AND u.relation = ANY ($2))
  ORDER BY 1
 """
 
@@ -100,11 +104,14 @@ async def planned(connection: asyncpg.Connection) -> Detachment:
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         if not await connection.fetchval(_ATTACHED):
             return Detachment()
+        await connection.execute("SET LOCAL search_path = public")
         obstacles = await _obstacles(connection, inventory)
         before = await remembered(connection)
         now = await found(connection, inventory.tables)
+        called_by = await bodies(connection, before.of_kind("replaced"))
+        gone = frozenset(entry for entry, body in called_by.items() if body is None)
         slots = [row[0] for row in await connection.fetch(_SLOTS)]
-    return replace(detachment(inventory, before, now, slots), obstacles=obstacles)
+    return replace(detachment(inventory, before, now, slots, gone), obstacles=obstacles)
 
 
 async def detach(connection: asyncpg.Connection, progress: Callable[[Step], None] | None = None) -> Detachment:
@@ -118,7 +125,7 @@ async def detach(connection: asyncpg.Connection, progress: Callable[[Step], None
         for step in steps:
             if progress is not None:
                 progress(step)
-            await connection.execute(step.statement)
+            await _done(connection.execute(step.statement))
 
     async with alone(connection):
         plan = await planned(connection)
@@ -129,14 +136,25 @@ async def detach(connection: asyncpg.Connection, progress: Callable[[Step], None
         for step in plan.apart:
             if progress is not None:
                 progress(step)
-            await run_alone(connection, step.text, step.statement)
+            await _done(run_alone(connection, step.text, step.statement))
         if plan.last:
             await briefly(connection, "dropping the schemas", lambda: in_order(plan.last))
     return plan
 
 
-def detachment(inventory: Inventory, before: Catalogue, now: Catalogue, slots: list[str]) -> Detachment:
-    """The way from what stands there now to what stood there before.
+async def _done(work: Awaitable[object]) -> None:
+    try:
+        await work
+    except asyncpg.DependentObjectsStillExistError as error:
+        needing = "; ".join((error.detail or "see pg_depend").splitlines())
+        raise StillInUse(f"drop first what needs what would go: {needing}") from None
+
+
+def detachment(
+    inventory: Inventory, before: Catalogue, now: Catalogue, slots: list[str], uncallable: frozenset[Entry]
+) -> Detachment:
+    """The way from what stands there now to what stood there before. `uncallable`: triggers that were replaced, whose
+    function is there no longer: the application has given them up itself.
 
     Where the tables of conversations are our own, nothing stood there: those with rows that are nobody else's stay.
     """
@@ -156,7 +174,7 @@ def detachment(inventory: Inventory, before: Catalogue, now: Catalogue, slots: l
         *(
             Step(f"make the trigger {entry.name} of {entry.relation} again", entry.definition)
             for entry in before.of_kind("replaced")
-            if now.get("trigger", entry.relation, entry.name) is None
+            if entry not in uncallable and now.get("trigger", entry.relation, entry.name) is None
         ),
     ]
     indexes = [
@@ -205,22 +223,38 @@ def _restored(inventory: Inventory, kept: list[str], before: Catalogue, now: Cat
             continue
         if thing.kind == "column" and thing not in before:
             yield Step(f"drop the column {thing.name} of {thing.relation}", f"{alter} DROP COLUMN {thing.name}")
-        was = before.get(thing.kind, thing.relation, thing.name)
-        if thing.kind == "constraint" and was != now.get(thing.kind, thing.relation, thing.name):
-            yield Step(
-                f"{'drop' if was is None else 'set back'} the constraint {thing.name} of {thing.relation}",
-                f"{alter} DROP CONSTRAINT {thing.name}" + (f", ADD CONSTRAINT {thing.name} {was}" if was else ""),
-            )
+        if thing.kind == "constraint":
+            yield from _constraint(thing, before, now)
     for table in inventory.options:
         was, present = before.get("options", table), now.get("options", table)
         if table in kept and was != present:
             yield Step(f"set the storage options of {table} back", _options(table, was, present))
     for index in inventory.identities:
+        if index.relation in kept and now.get("constraint", index.relation, KNOWN) is not None:
+            yield Step(
+                f"drop the constraint {KNOWN} of {index.relation}",
+                f"ALTER TABLE public.{index.relation} DROP CONSTRAINT {KNOWN}",
+            )
         if index.relation in kept and TASK in before.nullable(index.relation) - now.nullable(index.relation):
             yield Step(
                 f"let {TASK} of {index.relation} be NULL again",
                 f"ALTER TABLE public.{index.relation} ALTER COLUMN {TASK} DROP NOT NULL",
             )
+
+
+def _constraint(thing: Thing, before: Catalogue, now: Catalogue) -> Iterator[Step]:
+    alter = f"ALTER TABLE public.{thing.relation}"
+    was, comment = before.get(*thing), before.get("comment", thing.relation, thing.name)
+    if was != now.get(*thing):
+        yield Step(
+            f"{'drop' if was is None else 'set back'} the constraint {thing.name} of {thing.relation}",
+            f"{alter} DROP CONSTRAINT {thing.name}" + (f", ADD CONSTRAINT {thing.name} {was}" if was else ""),
+        )
+    if was is not None and comment is not None:
+        yield Step(
+            f"comment on the constraint {thing.name} of {thing.relation} again",
+            f"COMMENT ON CONSTRAINT {thing.name} ON public.{thing.relation} IS {comment}",
+        )
 
 
 def _options(table: str, was: str | None, present: str | None) -> str:

@@ -26,7 +26,7 @@ _IDENTITIES: Final = {
     "public.task_session_turns": ("id", "task_session_id", "task_id"),
 }
 """The columns that have to be in a replica identity: which row it is, and which scopes held it. Where the task may be
-NULL it cannot be, and a trigger watches it instead.
+NULL, or might be when the database was attached, it cannot be, and a trigger watches it instead.
 """
 
 _TASK: Final = "task_id"
@@ -148,7 +148,7 @@ async def _identity_breach(connection: asyncpg.Connection) -> str | None:
         row = await _identity(connection, table)
         if row["kind"] == "f" or (lacking := set(wanted) - set(row["columns"])) == set():
             continue
-        if row["task_nullable"] and lacking == {_TASK}:
+        if lacking == {_TASK} and (row["task_nullable"] or row["task_watched"]):
             if not row["task_watched"]:
                 return (
                     f"the trigger {_TASK_TRIGGER} of {table} is missing or disabled: "
