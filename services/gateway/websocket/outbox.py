@@ -35,6 +35,7 @@ class Outbox:
         "_socket",
         "_straight",
         "_transport",
+        "_within",
     )
 
     def __init__(
@@ -54,6 +55,8 @@ class Outbox:
         self._gathered: bytearray | None = None
         """Frames that are kept to be sent together; never while something is queued."""
         self._draining: asyncio.Task[None] | None = None
+        self._within: asyncio.Future[None] | None = None
+        """Somebody waits until the queue is within its bounds."""
         self._closed = False
         self._straight = True
         """Nothing is queued or gathered, and the outbox is not closed."""
@@ -109,9 +112,13 @@ class Outbox:
             self._drain_soon()
 
     async def room(self) -> None:
-        """Returns once the queue is within its bounds: a client that asks for more than it takes has to wait."""
+        """Returns once the queue is within its bounds: a client that asks for more than it takes has to wait. It need
+        not be empty, as it may not be for long while much is told: who wants to be told less has to be heard.
+        """
         if self._draining is not None and not self._backlog.has_room(1, 0):
-            await asyncio.wait([self._draining])
+            if self._within is None:
+                self._within = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self._draining, self._within], return_when=asyncio.FIRST_COMPLETED)
 
     def close(self) -> None:
         """Drops what waits and what comes. A frame that the transport has begun to send is sent to its end."""
@@ -162,6 +169,9 @@ class Outbox:
         try:
             while self._backlog:
                 text = self._backlog.popleft()
+                if self._within is not None and self._backlog.has_room(1, 0):
+                    self._within.set_result(None)
+                    self._within = None
                 async with asyncio.timeout(BLOCKED_SECONDS):
                     await self._socket.send_frame(text, WSMsgType.TEXT)
         except TimeoutError:

@@ -51,14 +51,16 @@ class Client:
 
 
 @asynccontextmanager
-async def connected() -> AsyncIterator[tuple[Outbox, Client]]:
-    """An outbox of a real connection, and the client at its other end."""
+async def connected(send_buffer: int | None = None) -> AsyncIterator[tuple[Outbox, Client]]:
+    """An outbox of a real connection, and the client at its other end. `send_buffer`: bytes that the kernel keeps."""
     made: asyncio.Future[Outbox] = asyncio.get_running_loop().create_future()
 
     async def serve(request: web.Request) -> web.WebSocketResponse:
         response = web.WebSocketResponse(compress=False)
         await response.prepare(request)
         assert request.transport is not None
+        if send_buffer is not None:
+            request.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         outbox = Outbox(response, request.transport, lambda: None, lambda: None)
         made.set_result(outbox)
         async for _ in response:
@@ -176,3 +178,28 @@ async def test_what_is_gathered_when_the_outbox_closes_is_dropped() -> None:
         outbox.send_gathered()
         outbox.offer(framed(b"two"), SCOPE)
         assert not client.has_something()
+
+
+async def test_who_waits_for_room_does_not_wait_for_an_empty_queue() -> None:
+    async with connected(send_buffer=4096) as (outbox, client):
+        while outbox.has_room(1, 0):
+            outbox.deliver(LARGE)
+        for _ in range(20):
+            outbox.deliver(LARGE)
+        waiting = [asyncio.create_task(outbox.room()) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert not any(task.done() for task in waiting)
+        while not all(task.done() for task in waiting):
+            await client.read(4096)
+        assert outbox.queued_frames > 1
+
+
+async def test_nobody_waits_for_room_in_an_outbox_that_is_closed() -> None:
+    async with connected() as (outbox, _):
+        while outbox.has_room(1, 0):
+            outbox.deliver(LARGE)
+        waiting = asyncio.create_task(outbox.room())
+        await asyncio.sleep(0)
+        outbox.close()
+        async with asyncio.timeout(PATIENCE):
+            await waiting
