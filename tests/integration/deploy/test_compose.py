@@ -33,24 +33,28 @@ class Project:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def compose(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Runs `docker compose` with the project's files. Passwords hold what addresses would have to escape."""
+    def environment(self, **more: str) -> dict[str, str]:
+        """What the project is made with. Passwords hold what addresses would have to escape."""
+        return {
+            **os.environ,
+            "COMPOSE_PROJECT_NAME": self.name,
+            "KANDEV_IMAGE": f"{self.name}:local",
+            "KANDEV_PORT": str(self.port),
+            "KANDEV_DATABASE_PASSWORD": "p@ss:/w rd\"'\\",
+            "KANDEV_REDIS_PASSWORD": "r@ss:/w rd\"'\\",
+            "KANDEV_DRAIN_SECONDS": "1",
+            **more,
+        }
+
+    def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Runs a command of the checkout on the project."""
         return subprocess.run(
-            ["docker", "compose", "--project-name", self.name, *arguments],
-            cwd=ROOT,
-            env={
-                **os.environ,
-                "KANDEV_IMAGE": f"{self.name}:local",
-                "KANDEV_PORT": str(self.port),
-                "KANDEV_DATABASE_PASSWORD": "p@ss:/w rd\"'\\",
-                "KANDEV_REDIS_PASSWORD": "r@ss:/w rd\"'\\",
-                "KANDEV_DRAIN_SECONDS": "1",
-                **environment,
-            },
-            capture_output=True,
-            text=True,
-            check=False,
+            command, cwd=ROOT, env=self.environment(**environment), capture_output=True, text=True, check=False
         )
+
+    def compose(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Runs `docker compose` with the project's files."""
+        return self.run("docker", "compose", *arguments, **environment)
 
     def done(self, *arguments: str, **environment: str) -> str:
         """Like `compose`; fails with what it said where it fails."""
@@ -110,6 +114,15 @@ def test_placeholders_are_refused_where_people_sign_in(project: Project, service
     ran = project.compose("run", "--rm", "--no-deps", service, KANDEV_AUTH="enabled", **PLACEHOLDERS)
     assert ran.returncode == 2
     assert "KANDEV_DATABASE_PASSWORD is still a placeholder" in ran.stdout + ran.stderr
+
+
+def test_a_service_that_cannot_be_replaced_goes_on(project: Project) -> None:
+    before = project.done("ps", "--all", "--quiet", "reader")
+    ran = project.run("sh", "deploy/compose/roll.sh", "reader", KANDEV_LOG_LEVEL="no-such-level")
+    assert ran.returncode == 1
+    assert "did not become ready; the old go on" in ran.stderr
+    assert "Settings cannot be used: KANDEV_LOG_LEVEL" in ran.stderr
+    assert project.done("ps", "--all", "--quiet", "reader").split() == before.split()
 
 
 def test_the_data_cannot_be_reached_from_outside(project: Project) -> None:
