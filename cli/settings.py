@@ -19,7 +19,7 @@ from shared.settings import Settings
 MASK = "***"
 URL_DEFAULT = f"the stack that runs here, else {DEFAULT_URL}"
 URL_MEANING = (
-    "The gateway that commands talk to, unless --url names one: sessions, tail, verify, import, replay, doctor."
+    "The gateway that commands talk to, unless --url names one: sessions, tail, verify, import, replay, plugin, doctor."
 )
 PROOF_MEANING = "The access token with which those commands prove themselves to a gateway where people sign in."
 

@@ -119,7 +119,9 @@ class Settings(FromEnvironment):
         default=None, description="Certificate chain (PEM) with which Host RPC is served on TLS. Read at start."
     )
     rpc_tls_key: Path | None = Field(default=None, description="Private key (PEM) of that certificate.")
-    metrics_port: Port = Field(default=9100, description="Port of /health and /ready of this process. 0: a free one.")
+    metrics_port: Port = Field(
+        default=9100, description="Port of /health, /ready and /metrics of this process. 0: a free one."
+    )
     metrics_host: str = Field(default="127.0.0.1", description="Address of the metrics port.")
     database_pool: Annotated[int, Field(ge=1, le=200)] = Field(
         default=8, description="Most database connections of this process."
@@ -229,7 +231,7 @@ class Settings(FromEnvironment):
                 raise PydanticCustomError(
                     "placeholder",
                     "{variable} is still a placeholder, which authentication would not hold against: set a long random "
-                    "one (openssl rand -hex 24), before the first start or there as well",
+                    "one (openssl rand -hex 24); a server that was set up with the placeholder has to be given it, too",
                     {"variable": f"{PREFIX}{name}_PASSWORD"},
                 )
         return self
