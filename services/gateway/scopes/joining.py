@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from services.gateway.scopes.projection import Projected, Projection
 from shared.contracts.receipts import MAX_OPERATIONS, MAX_RECEIPT_BYTES
+from shared.contracts.rows import Entity
 
 WINDOW_SECONDS = 0.1
 """Longest time that a change waits to be joined with its successors."""
@@ -45,7 +46,7 @@ def join(changes: Sequence[Projection]) -> Iterator[Projection]:
     counted among the bytes: a large message that grows piece by piece fits as often as it grew.
     """
     group: list[Projection] = []
-    sizes: dict[tuple[str, str], int] = {}
+    sizes: dict[tuple[Entity, str], int] = {}
     size = 0
     for change in changes:
         added = {(operation.entity, operation.id): len(operation.encoded) for operation in change.operations or ()}
