@@ -49,6 +49,7 @@ from services.gateway.plugins.store import Store
 from services.gateway.plugins.user_state import UserState, notifying
 from services.gateway.readings import read_open
 from services.gateway.receipts.intake import Intake
+from services.gateway.receipts.recalling import Recalling
 from services.gateway.rpc.host import Host
 from services.gateway.rpc.server import Server
 from services.gateway.rpc.tokens import PluginTokens
@@ -135,9 +136,9 @@ class Gateway:
         positions, inbox = KnownPositions(), ReplyInbox(clients[0])
         source = Source(Outgoing(broker, clients[0]), inbox, positions, settings.request_timeout)
         memory = Memory(settings.resume_megabytes << 20)
-        hub = Hub(source, positions, memory)
+        receipts, earlier = ReceiptReader(clients[1], partitions), Recalling(clients[0], partitions)
+        hub = Hub(source, positions, memory, earlier)
         checks = Checks(hub, source, positions, partitions)
-        receipts = ReceiptReader(clients[1], partitions)
         control, connections = Control(broker), Connections()
         self._reads = partial(read_open, hub, memory, connections, database)
         control.listen(AccessChanged, checks.access_changed)
@@ -187,7 +188,7 @@ class Gateway:
                     group.create_task(part)
         finally:
             # The runner's end does nothing the second time; the first is missing where it could not listen.
-            for end in (runner.cleanup, hub.stop, source.close, *(client.aclose for client in clients)):
+            for end in (runner.cleanup, hub.stop, source.close, earlier.close, *(client.aclose for client in clients)):
                 await end()
 
 

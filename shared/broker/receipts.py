@@ -9,13 +9,14 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from redis.asyncio import Redis
 
 from shared.broker.connection import BROKER_ERRORS, RETRY_SECONDS, stop_if_cancelled
-from shared.broker.cursor import Cursor, id_after, last_ids, size_of
+from shared.broker.cursor import Cursor, entry_key, id_after, last_id, last_ids, size_of
 from shared.contracts import streams
 from shared.contracts.receipts import ResyncReceipt
 
@@ -187,6 +188,27 @@ class ReceiptReader:
             partition = self._numbers[stream]
             entries.extend(entry for name, fields in rows if (entry := _parsed(partition, name, fields)) is not None)
         return entries
+
+
+async def earlier_receipts(
+    client: Redis, partition: int, sessions: Collection[str], seconds: float
+) -> dict[str, list[bytes]]:
+    """What a partition still holds of some sessions: their receipts as JSON, in order, none older by so many seconds
+    than the partition's newest. Raises redis-py's errors.
+    """
+    stream = streams.receipts(partition)
+    end = await last_id(client, stream)
+    least = b"%d-0" % max(0, entry_key(end)[0] - int(seconds * 1000))
+    found: dict[str, list[bytes]] = {}
+    while True:
+        rows = cast("list[tuple[bytes, dict[bytes, bytes]]]", await client.xrange(stream, least, end, READ_COUNT))
+        for _, fields in rows:
+            session_id = fields.get(b"s", b"").decode(errors="replace")
+            if session_id in sessions and b"r" in fields:
+                found.setdefault(session_id, []).append(fields[b"r"])
+        if len(rows) < READ_COUNT:
+            return found
+        least = id_after(rows[-1][0])
 
 
 def _parsed(partition: int, entry_id: bytes, fields: dict[bytes, bytes]) -> ReceiptEntry | None:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,7 +13,7 @@ from services.gateway.metrics import RESETS
 from services.gateway.scopes import frames
 from services.gateway.scopes.deliveries import Deliveries
 from services.gateway.scopes.memory import Memory
-from services.gateway.scopes.resuming import Missed, Position, Resuming
+from services.gateway.scopes.resuming import Earlier, Missed, Position, Resuming
 from services.gateway.scopes.scope import Consumer, Phase, Scope, readers_of
 from services.gateway.scopes.session import SessionScopes
 from services.gateway.source.positions import KnownPositions
@@ -34,6 +35,9 @@ ARRIVAL_SECONDS = 1.0
 Mostly they are there within a few milliseconds.
 """
 
+RECALL_SECONDS = 3.0
+"""How long a look for earlier receipts may take before a scope that would go on from them reads after all."""
+
 RETRY_SECONDS = 0.5
 """Pause before a read that a scope depends on is made again."""
 
@@ -48,12 +52,13 @@ class Hub:
         source: Source,
         positions: KnownPositions,
         memory: Memory,
+        earlier: Earlier,
         spread: Callable[[], float] = random.random,
     ) -> None:
         self._source = source
         self._positions = positions
         self._memory = memory
-        self._resuming = Resuming(memory)
+        self._resuming = Resuming(memory, earlier)
         self._spread = spread
         self._sessions: dict[str, SessionScopes] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -257,16 +262,25 @@ class Hub:
     async def _standing(self, scope: Scope, held: Position | None) -> tuple[Position, Missed | None]:
         """Where a scope's session stands, and what leads there from the rows that its client holds; `None`: nothing.
 
-        What was read may be ahead of its receipts. They are waited for, and whatever may have happened meanwhile to the
-        epoch, or to who may read the session, has it looked at again.
+        Its receipts may be from before it was followed here: they are looked for, once. What was read may be ahead of
+        its receipts: they are waited for. Whatever may have happened meanwhile to the epoch, or to who may read the
+        session, has it looked at again.
         """
         loop = asyncio.get_running_loop()
-        until = loop.time() + ARRIVAL_SECONDS
+        until, recalled = loop.time() + ARRIVAL_SECONDS, False
         while True:
             current = await self._position(scope)
             if held is None or held.epoch != current.epoch:
                 return current, None
             waited = False
+            if (
+                not recalled
+                and held.revision < current.revision
+                and self._memory.begins_after(scope.session_id, held.revision)
+            ):
+                recalled = waited = True
+                await self._recall(scope.session_id)
+                until = loop.time() + ARRIVAL_SECONDS
             while (
                 scope.phase is Phase.OPENING
                 and self._memory.lacks(scope.session_id, held.revision, current.revision)
@@ -278,6 +292,11 @@ class Hub:
                 return current, None
             if not waited or (self.epoch == current.epoch and not scope.access_changed):
                 return current, self._resuming.missed(scope, held, current)
+
+    async def _recall(self, session_id: str) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RECALL_SECONDS):
+                await self._resuming.recall(session_id)
 
     async def _position(self, scope: Scope) -> Position:
         """Epoch and revision of a scope's session, both of the epoch this gateway is in.

@@ -5,7 +5,7 @@ only where it leads from the one revision to the other; whatever was lost, dropp
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from shared.contracts.receipts import ChangeReceipt
@@ -96,13 +96,7 @@ class Memory:
             self.forget(session_id)
             run = self._runs[session_id] = _Run(base, base)
             self.size += run.size
-        size = len(payload) + RECEIPT_OVERHEAD
-        run.receipts.append((revision, payload))
-        run.revision = revision
-        run.size += size
-        self.size += size
-        if run.size > SESSION_BYTES or self.size > self._limit:
-            self._shrink(run)
+        self._append(run, revision, payload)
 
     def between(self, session_id: str, revision: int, reached: int) -> Sequence[bytes] | None:
         """The receipts that lead from one revision of this epoch to another that is not below it, in order; `None`
@@ -123,10 +117,53 @@ class Memory:
             end = run.base
         return found[::-1] if found and end == revision else None
 
+    def begins_after(self, session_id: str, revision: int) -> bool:
+        """Whether receipts from before the session was followed here could lead there from this revision."""
+        run = self._runs.get(session_id)
+        return self._limit > 0 and (run is None or run.base > revision)
+
+    def recall(self, session_id: str, receipts: Iterable[tuple[ChangeReceipt, bytes]], now: float) -> None:
+        """Puts earlier receipts, with their JSON, before what is remembered of their session; whatever does not lead
+        there without a hole is left out.
+        """
+        run = self._runs.get(session_id)
+        known = {
+            receipt.revision: (receipt, payload)
+            for receipt, payload in receipts
+            if receipt.complete
+            and receipt.epoch == self._epoch
+            and receipt.base_revision < receipt.revision
+            and (run is None or receipt.revision <= run.base)
+        }
+        end = max(known, default=0) if run is None else run.base
+        chain: list[tuple[ChangeReceipt, bytes]] = []
+        while (before := known.get(chain[-1][0].base_revision if chain else end)) is not None:
+            chain.append(before)
+        if not chain:
+            return
+        later = () if run is None else tuple(run.receipts)
+        self.forget(session_id)
+        for receipt, payload in reversed(chain):
+            self.add(receipt, payload, now)
+        whole = self._runs.get(session_id)
+        for revision, payload in later:
+            if whole is None or self._runs.get(session_id) is not whole:
+                return
+            self._append(whole, revision, payload)
+
     def lacks(self, session_id: str, revision: int, reached: int) -> bool:
         """Whether receipts that are still to come may lead from the one revision to the other."""
         run = self._runs.get(session_id)
         return run is not None and run.base <= revision <= run.revision < reached
+
+    def _append(self, run: _Run, revision: int, payload: bytes) -> None:
+        size = len(payload) + RECEIPT_OVERHEAD
+        run.receipts.append((revision, payload))
+        run.revision = revision
+        run.size += size
+        self.size += size
+        if run.size > SESSION_BYTES or self.size > self._limit:
+            self._shrink(run)
 
     def _shrink(self, run: _Run) -> None:
         """Brings a run, and then all of them together, below their limits."""

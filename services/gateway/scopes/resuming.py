@@ -1,8 +1,13 @@
 """What a client missed while it was away, told from memory (G6)."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
+
+from pydantic import ValidationError
 
 from services.gateway.scopes import frames
 from services.gateway.scopes.joining import join
@@ -29,6 +34,13 @@ Missed = Sequence[tuple[Projection, frames.Frame]]
 """Changes in order, each with its frame."""
 
 
+class Earlier(Protocol):
+    """Where receipts are found from before a session was followed here."""
+
+    async def receipts_of(self, session_id: str) -> Sequence[bytes]:
+        """A session's receipts of the last minute as JSON, in order; none where they cannot be had."""
+
+
 class Resuming:
     """Decides whether a scope may go on where its client stopped.
 
@@ -36,8 +48,9 @@ class Resuming:
     one is kept for the others.
     """
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, earlier: Earlier) -> None:
         self._memory = memory
+        self._earlier = earlier
         self._projected: OrderedDict[tuple[bytes, View], Projection] = OrderedDict()
         self._size = 0
 
@@ -63,6 +76,16 @@ class Resuming:
         missed = [(change, frames.change(scope.session_id, held.epoch, change)) for change in join(changes)]
         size = sum(len(frame.for_scope(scope.encoded_id)) for _, frame in missed)
         return missed if scope.consumer.has_room(len(missed), size) else None
+
+    async def recall(self, session_id: str) -> None:
+        """Remembers what was told of a session before it was followed here."""
+        changes: list[tuple[ChangeReceipt, bytes]] = []
+        for payload in await self._earlier.receipts_of(session_id):
+            with suppress(ValidationError):  # it leaves a hole, as if it had never come
+                receipt = RECEIPT.validate_json(payload)
+                if isinstance(receipt, ChangeReceipt):
+                    changes.append((receipt, payload))
+        self._memory.recall(session_id, changes, asyncio.get_running_loop().time())
 
     def _project(self, payload: bytes, view: View) -> Projection:
         key = payload, view

@@ -113,20 +113,36 @@ async def test_a_plugin_goes_on_too_and_sees_its_own_rows(shared_stack: Stack) -
     assert refused["error"]["code"] == "generation_superseded"
 
 
-async def test_another_gateway_remembers_nothing_and_needs_to_for_the_newest_revision_only(shared_stack: Stack) -> None:
-    await shared_stack.start("gateway", name="second")
-    await shared_stack.ready("second")
+async def test_another_gateway_finds_what_was_told_elsewhere(shared_stack: Stack) -> None:
+    """Also one that was started after it was told."""
     session = await new_session(shared_stack)
     watching = await follower(shared_stack, session)
     held = await position(shared_stack, session)
-    await shared_stack.add(session, f"{session}-missed")
+    for number in range(3):
+        await shared_stack.add(session, f"{session}-{number}")
     revision = await shared_stack.revision(session)
     await watching.reached(revision)
+    await shared_stack.start("gateway", name="second")
+    await shared_stack.ready("second")
     client = await shared_stack.connect("second")
     reply = await client.subscribe(session, resume=held)
-    assert (reply["success"], reply["resumed"], reply["revision"]) == (True, False, str(revision))
+    assert (reply["success"], reply["resumed"], reply["revision"]) == (True, True, held["revision"])
+    await client.reached(revision)
+    assert leads(client.told(), held["revision"], revision)
+    assert ids(client.told()) == [f"{session}-{number}" for number in range(3)]
+    await shared_stack.add(session, f"{session}-more")
+    await client.reached(revision + 1)
+    assert leads(client.told(), held["revision"], revision + 1)
+    await shared_stack.stop("second")
+
+
+async def test_another_gateway_needs_nothing_for_the_newest_revision(shared_stack: Stack) -> None:
+    await shared_stack.start("gateway", name="second")
+    await shared_stack.ready("second")
+    session = await new_session(shared_stack)
+    client = await shared_stack.connect("second")
     reply = await client.subscribe(session, resume=await position(shared_stack, session))
-    assert (reply["resumed"], reply["revision"]) == (True, str(revision))
+    assert (reply["resumed"], reply["revision"]) == (True, str(await shared_stack.revision(session)))
     assert client.told() == []
     await shared_stack.stop("second")
 

@@ -14,6 +14,24 @@ from shared.contracts.receipts import ChangeReceipt, RemovedReceipt
 from tests.unit.gateway.memory_source import MemorySource, NotingConsumer, entry, settled
 
 
+class MemoryEarlier:
+    """Receipts from before anybody followed here."""
+
+    def __init__(self) -> None:
+        self.receipts: list[ChangeReceipt] = []
+        self.garbage: list[bytes] = []
+        self.looks = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def receipts_of(self, session_id: str) -> list[bytes]:
+        self.looks += 1
+        await self.gate.wait()
+        return self.garbage + [
+            each.model_dump_json().encode() for each in self.receipts if each.session_id == session_id
+        ]
+
+
 class Gateway:
     """A hub with its checks and its intake, on a source in memory."""
 
@@ -21,7 +39,8 @@ class Gateway:
         self.source = MemorySource()
         self.positions = KnownPositions()
         self.memory = Memory(8 << 20)
-        self.hub = Hub(self.source, self.positions, self.memory, spread=lambda: 0.0)
+        self.earlier = MemoryEarlier()
+        self.hub = Hub(self.source, self.positions, self.memory, self.earlier, spread=lambda: 0.0)
         self.checks = Checks(self.hub, self.source, self.positions, 1)
         self.intake = Intake(self.hub, self.checks, 1)
         self.consumer = NotingConsumer()

@@ -59,6 +59,14 @@ class FaultyStream(RuleBasedStateMachine):
             for receipt, payload in known[-back:][:count]:
                 self.receives(receipt, payload)
 
+    @rule(data=st.data(), back=st.integers(1, 8), count=st.integers(1, 8), lost=st.sets(st.integers(0, 7)))
+    def is_recalled(self, data: st.DataObject, back: int, count: int, lost: set[int]) -> None:
+        """From the stream, where some may be missing, be they of another epoch."""
+        if self.history:
+            epoch, session = data.draw(st.sampled_from(sorted(self.history)))
+            found = self.history[epoch, session][-back:][:count]
+            self.memory.recall(session, [each for place, each in enumerate(found) if place not in lost], self.now)
+
     @rule()
     def epoch_changes(self) -> None:
         self.epochs += 1
@@ -236,3 +244,54 @@ def test_switched_off_it_remembers_and_follows_nothing() -> None:
     memory.left("s", 0.0)
     assert (bases(memory, 5, 6), "s" in memory, memory.size) == (None, False, 0)
     assert bases(memory, 6, 6) == []
+
+
+def recalled(*bases: int, complete: bool = True, epoch: str = "e") -> list[tuple[ChangeReceipt, bytes]]:
+    return [(change(base, complete=complete, epoch=epoch), b"%d" % base) for base in bases]
+
+
+def test_what_is_recalled_leads_to_what_is_remembered(memory: Memory) -> None:
+    assert memory.begins_after("s", 3)
+    remember(memory, 7, 8)
+    assert memory.begins_after("s", 3)
+    assert not memory.begins_after("s", 7)
+    memory.recall("s", recalled(3, 4, 5, 6, 7, 8), 0.0)
+    assert not memory.begins_after("s", 3)
+    remember(memory, 9)
+    assert bases(memory, 3, 10) == [3, 4, 5, 6, 7, 8, 9]
+
+
+def test_what_is_recalled_of_a_session_of_which_nothing_is_known_goes_on(memory: Memory) -> None:
+    memory.recall("s", recalled(3, 4), 0.0)
+    remember(memory, 4, 5)
+    assert bases(memory, 3, 6) == [3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        recalled(3, 4, 5),
+        [*recalled(3, 4, 5), *recalled(6, complete=False)],
+        [*recalled(3, 4, 5), *recalled(6, epoch="earlier")],
+        [(change(6, to=6), b"6"), *recalled(3)],
+        [],
+    ],
+    ids=["a hole", "incomplete", "another epoch", "no interval", "nothing"],
+)
+def test_what_does_not_lead_there_changes_nothing(memory: Memory, found: list[tuple[ChangeReceipt, bytes]]) -> None:
+    remember(memory, 7, 8)
+    memory.recall("s", found, 0.0)
+    assert bases(memory, 7, 9) == [7, 8]
+    assert memory.begins_after("s", 6)
+
+
+def test_no_more_is_recalled_than_may_be_remembered(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_module, "SESSION_BYTES", RUN_OVERHEAD + 3 * (RECEIPT_OVERHEAD + 1))
+    remember(memory, 7, size=1)
+    memory.recall("s", recalled(3, 4, 5, 6), 0.0)
+    assert memory.begins_after("s", 4)
+    assert bases(memory, 5, 8) == [5, 6, 7]
+
+
+def test_switched_off_it_asks_for_nothing_earlier() -> None:
+    assert not Memory(0).begins_after("s", 3)

@@ -18,7 +18,7 @@ from shared.contracts.errors import RequestFailed
 from shared.contracts.identity import LOCAL_USER
 from shared.contracts.receipts import MAX_OPERATIONS, MAX_RECEIPT_BYTES, ChangeReceipt, Operation
 from shared.contracts.rows import AuthorType
-from tests.unit.gateway.in_memory import Gateway
+from tests.unit.gateway.in_memory import Gateway, MemoryEarlier
 from tests.unit.gateway.memory_source import NotingConsumer, settled
 from tests.unit.gateway.receipts import change, message, remove, removed, upsert
 
@@ -341,7 +341,7 @@ async def test_a_connection_without_room_reads(gateway: Gateway) -> None:
 
 
 async def test_a_hub_that_remembers_nothing_still_knows_who_is_at_the_end(gateway: Gateway) -> None:
-    gateway.hub = Hub(gateway.source, gateway.positions, Memory(0))
+    gateway.hub = Hub(gateway.source, gateway.positions, Memory(0), gateway.earlier)
     await gateway.hub.learn_epoch()
     await resumed(gateway, 5)
     assert gateway.replies[-1] == ("e True", 5)
@@ -364,7 +364,7 @@ class Single(Memory):
 
 def test_what_was_projected_for_one_is_kept_for_the_next_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = Single()
-    resuming = Resuming(memory)
+    resuming = Resuming(memory, MemoryEarlier())
 
     def missed(view: View) -> Projection:
         scope = Scope(id="x", view=view, identity=LOCAL_USER, consumer=NotingConsumer())
@@ -382,3 +382,55 @@ def test_what_was_projected_for_one_is_kept_for_the_next_within_bounds(monkeypat
         assert missed(View("s")) is missed(View("s"))
     memory.becomes("m1")
     assert missed(View("s")) is not core
+
+
+class TestASessionThatWasNotFollowedHere:
+    """A client that comes from another gateway."""
+
+    async def test_what_was_told_elsewhere_is_found(self, gateway: Gateway) -> None:
+        gateway.earlier.receipts = [change(3), change(4), change(5)]
+        gateway.source.revisions["s"] = 6
+        assert (await resumed(gateway, 4)).log() == ["4-6"]
+        assert gateway.replies[-1] == ("e True", 4)
+        assert (await resumed(gateway, 3)).log() == ["3-6"]
+        assert gateway.earlier.looks == 1
+
+    async def test_together_with_what_came_here(self, gateway: Gateway) -> None:
+        await gateway.opened("other")
+        commit(gateway, change(5))
+        gateway.earlier.receipts = [change(3), change(4), change(5)]
+        assert (await resumed(gateway, 3)).log() == ["3-6"]
+
+    async def test_what_cannot_be_had_is_read(self, gateway: Gateway) -> None:
+        gateway.earlier.receipts = [change(3)]
+        assert (await resumed(gateway, 3)).sent == []
+        assert gateway.replies[-1] == ("e False", 5)
+        assert gateway.earlier.looks == 1
+
+    async def test_what_cannot_be_understood_leaves_a_hole(self, gateway: Gateway) -> None:
+        gateway.earlier.garbage = [b"{}", b"\xff"]
+        gateway.earlier.receipts = [change(4)]
+        assert (await resumed(gateway, 4)).log() == ["4-5"]
+
+    async def test_it_does_not_keep_a_client_waiting(self, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(hub_module, "RECALL_SECONDS", 0.0)
+        gateway.earlier.gate.clear()
+        assert (await resumed(gateway, 4)).sent == []
+        assert gateway.replies[-1] == ("e False", 5)
+
+    async def test_who_may_read_is_decided_again(self, gateway: Gateway) -> None:
+        gateway.earlier.receipts = [change(4)]
+        gateway.earlier.gate.clear()
+        opening = asyncio.create_task(resumed(gateway, 4))
+        await settled(lambda: gateway.earlier.looks == 1)
+        gateway.source.barred = {("s", LOCAL_USER.user)}
+        await gateway.checks.access_changed(AccessChanged(session_id="s"))
+        gateway.earlier.gate.set()
+        with pytest.raises(RequestFailed):
+            await opening
+        assert gateway.replies == []
+
+    async def test_nothing_is_looked_for_that_is_not_missing(self, gateway: Gateway) -> None:
+        await resumed(gateway, 5)
+        await resumed(gateway, 4, epoch="earlier")
+        assert gateway.earlier.looks == 0
