@@ -1,7 +1,8 @@
 """Plain single statements from two writers, every pair of them: no deadlock, contiguous revisions, contiguous ordinals.
 
-A move and the deletion of a task that holds both sessions are no such pair: the move's own foreign key check waits for
-the deletion, which waits for the moved row, with or without triggers.
+The deletion of a task is no such pair with a statement that touches several of its sessions: a move between them, or
+messages over sessions. The deletion takes the sessions in the order in which the cascade finds them, the foreign key
+checks of the other in that of its rows, with or without triggers.
 """
 
 import asyncio
@@ -52,6 +53,9 @@ STATEMENTS = {
 }
 ROUNDS = 3
 
+OF_SEVERAL_SESSIONS = frozenset({"messages over sessions", "agent messages in any order"})
+"""Of task `t`, that is: the move leads out of it."""
+
 CHANGE = re.compile(
     r"table public\.conversation_session_revisions: (?P<kind>INSERT|UPDATE|DELETE): (?:old-key: )?"
     r"session_id\[text\]:'(?P<session>[^']*)' revision\[bigint\]:(?P<value>\d+)"
@@ -98,6 +102,8 @@ async def test_no_pair_of_statements_deadlocks(source: Any, other: Other, first:
     await source.execute(RESTORE)
     await source.execute(STATEMENTS["agent messages in any order"])
     for second, _ in itertools.product(names[names.index(first) :], range(ROUNDS)):
+        if first in OF_SEVERAL_SESSIONS and second == "delete task":
+            continue
         await source.execute(RESTORE)
         await asyncio.gather(attempt(left, STATEMENTS[first]), attempt(right, STATEMENTS[second]))
     log = await source.fetch("SELECT data FROM pg_logical_slot_get_changes($1, NULL, NULL)", slot)
