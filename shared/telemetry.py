@@ -4,8 +4,7 @@ import logging
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import MappingProxyType, TracebackType
@@ -28,16 +27,25 @@ _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
 _STANDARD = frozenset(vars(logging.makeLogRecord({})))
 
 
-@contextmanager
-def logged_with(**names: str) -> Iterator[None]:
+class logged_with:  # noqa: N801 - read as a statement: `with logged_with(request=...)`
     """Names what is being done, as with the id of its request, in every line that is logged within the block, and by
     tasks that begin in it. No name may be a client's own words.
+
+    Small, since every connection is within one: a generator would be ten times as large.
     """
-    token = _NAMES.set({**_NAMES.get(), **names})
-    try:
-        yield
-    finally:
-        _NAMES.reset(token)
+
+    __slots__ = ("_names", "_token")
+
+    def __init__(self, **names: str) -> None:
+        self._names = names
+
+    def __enter__(self) -> None:
+        self._token = _NAMES.set({**_NAMES.get(), **self._names})
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _NAMES.reset(self._token)
 
 
 def name_logged(what: str) -> str | None:
