@@ -13,7 +13,7 @@ MAX_BUFFERED = 256 << 10
 """Bytes that may wait in the transport before frames are queued: enough for every burst of a client that reads."""
 
 BLOCKED_SECONDS = 15.0
-"""A client that takes nothing for this long is closed."""
+"""A client that has no place for a frame for this long is closed: it takes nothing, or next to nothing."""
 
 
 class Outbox:

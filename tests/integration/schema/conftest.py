@@ -9,6 +9,8 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
+from tests.support.kandev import FILL, SCHEMA
+
 Connect = Callable[[], Awaitable[asyncpg.Connection]]
 
 
@@ -23,6 +25,16 @@ INSERT INTO workspaces (id) VALUES ('w');
 INSERT INTO tasks (id, workspace_id) VALUES ('t', 'w');
 INSERT INTO task_sessions (id, task_id) VALUES ('a', 't'), ('b', 't');
 """
+
+
+@pytest_asyncio.fixture
+async def kandev(empty_database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """The application's database with rows; a superuser's connection."""
+    connection = await asyncpg.connect(empty_database_url)
+    for statements in (SCHEMA, FILL.format(sessions=5, messages=100)):
+        await connection.execute(statements)
+    yield connection
+    await connection.close()
 
 
 class Source:

@@ -3,18 +3,16 @@ be.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
-import pytest_asyncio
 
 from services.revision.cutover.tables import drop_journal
 from services.revision.schema.attaching import KNOWN, Unsuitable
 from services.revision.schema.detach import StillInUse, detach, planned
 from services.revision.schema.migrate import migrate
 from services.revision.tracker.prerequisites import breach
-from tests.support.kandev import FILL, JOURNAL, SCHEMA, schema_of
+from tests.support.kandev import JOURNAL, schema_of
 from tests.support.waiting import eventually
 
 EVERY_TASK = "UPDATE {0} SET task_id = 't' WHERE task_id IS NULL; ALTER TABLE {0} ALTER task_id SET NOT NULL"
@@ -47,16 +45,6 @@ END $$;
 CREATE TRIGGER note_task AFTER UPDATE ON tasks FOR EACH ROW EXECUTE FUNCTION note_task();
 """
 WRITE = "UPDATE task_session_messages SET content = content || '!' WHERE id = 'm1'"
-
-
-@pytest_asyncio.fixture
-async def kandev(empty_database_url: str) -> AsyncIterator[asyncpg.Connection]:
-    """The application's database, with rows."""
-    connection = await asyncpg.connect(empty_database_url)
-    for statements in (SCHEMA, FILL.format(sessions=5, messages=100)):
-        await connection.execute(statements)
-    yield connection
-    await connection.close()
 
 
 async def left_as(connection: asyncpg.Connection, url: str, schema: str) -> None:

@@ -13,22 +13,12 @@ from services.revision.schema.detach import detach
 from services.revision.schema.migrate import migrate
 from services.revision.schema.preview import preview
 from services.revision.tracker.prerequisites import breach
-from tests.support.kandev import FILL, SCHEMA, TABLES, rows_of, schema_of
+from tests.support.kandev import TABLES, rows_of, schema_of
 
 FORCED = (
     "ALTER TABLE task_session_messages ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY; "
     "CREATE POLICY mine ON task_session_messages USING (author_type = 'agent')"
 )
-
-
-@pytest_asyncio.fixture
-async def kandev(empty_database_url: str) -> AsyncIterator[asyncpg.Connection]:
-    """The application's database with rows; a superuser's connection."""
-    connection = await asyncpg.connect(empty_database_url)
-    for statements in (SCHEMA, FILL.format(sessions=5, messages=100)):
-        await connection.execute(statements)
-    yield connection
-    await connection.close()
 
 
 @pytest_asyncio.fixture

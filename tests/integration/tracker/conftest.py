@@ -5,10 +5,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from services.revision.epoch import read_epoch
-from services.revision.tracker.assembly import Assembler
-from services.revision.tracker.stream import ReplicationStream
-from tests.integration.tracker.log import Log, blocking
+from tests.integration.tracker.log import Log, followed
 
 SEED = """
 INSERT INTO workspaces (id) VALUES ('w');
@@ -27,11 +24,5 @@ async def writer(database_url: str) -> AsyncIterator[asyncpg.Connection]:
 
 @pytest.fixture
 async def log(database_url: str, writer: asyncpg.Connection) -> AsyncIterator[Log]:
-    stream = await ReplicationStream.connect(database_url)
-    try:
-        await stream.create_slot(20, lambda: blocking(writer, stream))
-        epoch = await read_epoch(writer)
-        await stream.start(Assembler(epoch))
-        yield Log(stream, writer, epoch)
-    finally:
-        await stream.close()
+    async with followed(database_url, writer) as log:
+        yield log

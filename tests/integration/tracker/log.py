@@ -2,10 +2,14 @@
 
 import asyncio
 import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import asyncpg
 
+from services.revision.epoch import read_epoch
+from services.revision.tracker.assembly import Assembler
 from services.revision.tracker.drafts import DraftOperation, SessionChange, Transaction
 from services.revision.tracker.prerequisites import blockers
 from services.revision.tracker.receipts import encode
@@ -42,6 +46,19 @@ class Log:
         """What one transaction says in the log."""
         [transaction] = await self.changes(statement)
         return transaction
+
+
+@asynccontextmanager
+async def followed(database_url: str, writer: asyncpg.Connection) -> AsyncIterator[Log]:
+    """The log from now on."""
+    stream = await ReplicationStream.connect(database_url)
+    try:
+        await stream.create_slot(20, lambda: blocking(writer, stream))
+        epoch = await read_epoch(writer)
+        await stream.start(Assembler(epoch))
+        yield Log(stream, writer, epoch)
+    finally:
+        await stream.close()
 
 
 async def blocking(connection: asyncpg.Connection, stream: ReplicationStream) -> str:

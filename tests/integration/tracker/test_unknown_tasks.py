@@ -8,14 +8,11 @@ import asyncpg
 import pytest
 
 from services.reader.rows import message_row
-from services.revision.epoch import read_epoch
 from services.revision.schema.migrate import migrate
-from services.revision.tracker.assembly import Assembler
 from services.revision.tracker.drafts import SessionChange, Transaction
 from services.revision.tracker.prerequisites import breach
-from services.revision.tracker.stream import ReplicationStream
 from shared.contracts.receipts import ChangeReceipt
-from tests.integration.tracker.log import Log, blocking, operation_of, receipts_of, said
+from tests.integration.tracker.log import Log, followed, operation_of, receipts_of, said
 from tests.support.kandev import FILL, SCHEMA
 
 FENCE = (
@@ -40,14 +37,8 @@ async def writer(empty_database_url: str) -> AsyncIterator[asyncpg.Connection]:
 
 @pytest.fixture
 async def log(empty_database_url: str, writer: asyncpg.Connection) -> AsyncIterator[Log]:
-    stream = await ReplicationStream.connect(empty_database_url)
-    try:
-        await stream.create_slot(20, lambda: blocking(writer, stream))
-        epoch = await read_epoch(writer)
-        await stream.start(Assembler(epoch))
-        yield Log(stream, writer, epoch)
-    finally:
-        await stream.close()
+    async with followed(empty_database_url, writer) as log:
+        yield log
 
 
 def complete(transaction: Transaction) -> dict[str, bool]:
