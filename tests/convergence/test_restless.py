@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from itertools import count
 
 from client.connection import Connection
 from client.follower import Follower
@@ -13,7 +14,11 @@ from tests.support.line import Line
 
 FOLLOWERS = 50
 CONNECTIONS = 10
-WRITERS = 4
+WRITERS = 3
+RATE = 100.0
+"""Commits a second of each writer, at most. Without a bound they would outrun those who have to tell of it, by more
+than the second for which receipts are waited for.
+"""
 LOSSES = 12
 FRAMES_BETWEEN = 5
 """Change frames that the restless one is told between two losses."""
@@ -38,8 +43,12 @@ async def test_nobody_repairs_and_all_but_one_are_live_throughout(cluster: Clust
     async def write() -> None:
         message = place.new_id()
         await cluster.pool.execute(ADD, message, session, place.tasks[0])
-        while not enough.is_set():
+        began = asyncio.get_running_loop().time()
+        for number in count():
+            if enough.is_set():
+                return
             await cluster.pool.execute(GROW, message)
+            await asyncio.sleep(began + number / RATE - asyncio.get_running_loop().time())
 
     async with AsyncExitStack() as stack:
         url = cluster.gateway_urls()[0]
