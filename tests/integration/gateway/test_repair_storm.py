@@ -89,7 +89,7 @@ async def test_all_of_them_read_once_per_revision_and_are_current(shared_stack: 
         counted.clear()
         await shared_stack.stop("gateway")
         await shared_stack.add("storm", "while they were away")
-        await shared_stack.start("gateway")
+        await shared_stack.start("gateway", resume_megabytes=0)
         revision = await shared_stack.revision("storm")
         await all_live(revision)
         assert sorted(counted) == [("storm", kind, revision) for kind in ("messages_page", "turns_page")]
@@ -98,6 +98,9 @@ async def test_all_of_them_read_once_per_revision_and_are_current(shared_stack: 
             await follower.__aexit__(None, None, None)
         for connection in connections:
             await connection.__aexit__(None, None, None)
+        await shared_stack.stop("gateway")
+        await shared_stack.start("gateway")
+        await shared_stack.ready("gateway")
 
 
 @pytest.mark.parametrize("megabytes", [64, 0], ids=["told from memory", "reading again"])
