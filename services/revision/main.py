@@ -53,8 +53,13 @@ class Readiness:
             found["database"] = self.database
         if self.requests is not None and not self.requests.connected:
             found["redis"] = "waiting for Redis to answer; check KANDEV_REDIS_URL"
-        if self.tracker is not None and (status := self.tracker.status).state == "degraded":
-            found["degraded"] = status.reason or "commits do not become receipts"
+        if self.tracker is not None:
+            status = self.tracker.status
+            if status.state == "starting":
+                # Whoever replaces processes stops another one next: it could be the only one that follows the commits.
+                found["tracker"] = "waiting for a slot, to follow the commits"
+            elif status.state == "degraded":
+                found["degraded"] = status.reason or "commits do not become receipts"
         return found
 
 

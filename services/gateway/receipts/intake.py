@@ -28,7 +28,8 @@ class Intake:
         followed = 0
         for entry in batch:
             if self._follows_a_loss(entry):
-                self._checks.after_loss([entry.partition])
+                told = self._checks.after_handover if entry.kind == "resync" else self._checks.after_loss
+                told([entry.partition])
             if entry.kind in {"epoch", "resync"}:
                 self._hub.suspect()
             elif self._hub.follows(entry.session_id):

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from services.gateway.metrics import CHECKED, CHECKS, FOUND, RESETS
@@ -61,12 +61,20 @@ class Checks:
         self._positions = positions
         self._partitions = partitions
         self._lost: set[int] = set()
+        self._handed_over: set[int] = set()
         self._named: set[str] = set()
         self._urgent = asyncio.Event()
 
     def after_loss(self, partitions: Iterable[int]) -> None:
         """Receipts of these partitions may have been lost: their sessions are checked at once."""
         self._lost.update(partitions)
+        self._urgent.set()
+
+    def after_handover(self, partitions: Iterable[int]) -> None:
+        """Another tracker leads: it repeats the receipts of its last seconds, so what is missing mostly comes. Sessions
+        of these partitions are checked at once, and their clients told after the usual grace.
+        """
+        self._handed_over.update(partitions)
         self._urgent.set()
 
     def at_once(self, sessions: Iterable[str]) -> None:
@@ -109,17 +117,24 @@ class Checks:
             await self._urgent.wait()
             self._urgent.clear()
             (lost, self._lost), (named, self._named) = (self._lost, set()), (self._named, set())
-            concerned = [
-                name
-                for name in self._hub.sessions
-                if name in named or (lost and partition_of(name, self._partitions) in lost)
-            ]
-            for sessions in self._batches(concerned):
-                if not await self._check(sessions, 0.0):
-                    self.after_loss(lost)
-                    self.at_once(named)
-                    await asyncio.sleep(SETTLE_SECONDS)
-                    break
+            handed_over, self._handed_over = self._handed_over - lost, set()
+            if not (await self._check_all(lost, named, 0.0) and await self._check_all(handed_over, (), GRACE_SECONDS)):
+                self.after_loss(lost)
+                self.after_handover(handed_over)
+                self.at_once(named)
+                await asyncio.sleep(SETTLE_SECONDS)
+
+    async def _check_all(self, partitions: Collection[int], named: Collection[str], grace: float) -> bool:
+        """Checks the sessions of partitions, and those named; `False` when the source did not answer."""
+        concerned = [
+            name
+            for name in self._hub.sessions
+            if name in named or (partitions and partition_of(name, self._partitions) in partitions)
+        ]
+        for sessions in self._batches(concerned):
+            if not await self._check(sessions, grace):
+                return False
+        return True
 
     async def _check(self, sessions: Sequence[str], grace: float) -> bool:
         """Checks some sessions; `False` when the source did not answer."""

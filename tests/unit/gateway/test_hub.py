@@ -335,8 +335,9 @@ async def test_losses_are_checked_until_the_source_answers(gateway: Gateway, mon
 
 
 @pytest.mark.parametrize("lost", ["hole", "term", "resync", "interruption"])
-async def test_losses_are_checked_at_once(gateway: Gateway, lost: str) -> None:
-    """T2."""
+async def test_losses_are_checked_at_once(gateway: Gateway, lost: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """T2. What a resync misses is told after the grace, which is none here."""
+    monkeypatch.setattr(checks_module, "GRACE_SECONDS", 0.0)
     await gateway.opened()
     gateway.receive(change(5))
     gateway.source.revisions["s"] = 6
@@ -353,6 +354,22 @@ async def test_losses_are_checked_at_once(gateway: Gateway, lost: str) -> None:
     await settled(lambda: "check 8" in gateway.consumer.log())
     running.cancel()
     await asyncio.wait([running])
+
+
+async def test_what_a_new_leader_repeats_is_no_loss(gateway: Gateway) -> None:
+    await gateway.opened()
+    gateway.receive(change(5))
+    running = asyncio.create_task(gateway.checks.run())
+    await settled(lambda: gateway.source.reads >= 3)
+    reads = gateway.source.reads
+    gateway.source.revisions["s"] = 7
+    gateway.intake.receive([ReceiptEntry(0, "", "resync", 2, 1, b"{}")])
+    await settled(lambda: gateway.source.reads > reads)
+    gateway.receive(change(6))
+    running.cancel()
+    await asyncio.wait([running])
+    assert gateway.consumer.log()[-1] == "6-7"
+    assert "check 7" not in gateway.consumer.log()
 
 
 async def test_a_fresh_scope_gets_every_interval_by_itself(gateway: Gateway) -> None:
