@@ -10,6 +10,10 @@ _WHITESPACE = re.compile(r"\s+")
 TELLING_PREFIX = "<kandev-"
 """The least of an opening tag that is taken for one at the end of a text that may still grow."""
 
+_TELLING_UTF8 = TELLING_PREFIX.encode()
+_VISIBLE = frozenset(range(ord("!"), ord("~") + 1))
+"""Bytes that are a whole character each, and none that is trimmed."""
+
 
 def strip_system_content(content: str) -> str:
     """Removes every shortest span from an opening tag to the next closing tag, with the whitespace behind it; then
@@ -31,6 +35,25 @@ def public_content(content: str) -> str:
         return content.strip()
     outside, _, _ = _without_blocks(content).partition(OPENING)
     return _without_begun_tag(outside).strip()
+
+
+def public_utf8(content: bytes) -> bytes:
+    """`public_content` of UTF-8: nearly always told without making a text of it. Raises UnicodeDecodeError where it has
+    to make one, and this is none.
+    """
+    trimmed = content.strip()
+    if not trimmed or (_TELLING_UTF8 not in trimmed and _begins_and_ends_visibly(trimmed)):
+        return trimmed
+    return public_content(content.decode()).encode()
+
+
+def _begins_and_ends_visibly(utf8: bytes) -> bool:
+    """Whether nothing would be trimmed of this text, which no space of ASCII bounds."""
+    if utf8[0] in _VISIBLE and utf8[-1] in _VISIBLE:
+        return True
+    # Four bytes hold the outermost character whole, and a part of another that is passed over.
+    first, last = utf8[:4].decode(errors="ignore")[:1], utf8[-4:].decode(errors="ignore")[-1:]
+    return not (first.isspace() or last.isspace())
 
 
 def has_system_content(content: str) -> bool:

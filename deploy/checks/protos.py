@@ -1,4 +1,4 @@
-"""Writes the Python code of `plugin.proto`, for the gateway and for the SDK; with `--check`, compares it."""
+"""Writes the Python code of `plugin.proto`, for the services and for the SDK; with `--check`, compares it."""
 
 import sys
 import tempfile
@@ -11,7 +11,7 @@ PROTOS = ROOT / "services/gateway/rpc/protos"
 PROTO = Path("kandev/plugin/v1/plugin.proto")
 
 # Two copies: the SDK is a distribution of its own, and neither may need the other.
-PLACES = (ROOT / "services/gateway/rpc/generated", ROOT / "sdk/python/kandev_plugin_sdk/_generated")
+PLACES = (ROOT / "shared/host_rpc/generated", ROOT / "sdk/python/kandev_plugin_sdk/_generated")
 
 
 def made() -> dict[str, bytes]:

@@ -16,8 +16,8 @@ from functools import cache
 from typing import Literal
 
 import asyncpg
-import orjson
 
+from services.reader.host_pages import UNNAMED, response_of
 from services.reader.pages import ROW_BYTES
 from shared.contracts.reads import HostMessages
 
@@ -25,13 +25,10 @@ Leader = Literal["sessions", "tasks", "types"]
 
 _TABLE = "public.task_session_messages"
 _COLUMNS = ("id", "task_session_id", "task_id", "turn_id", "author_type", "type", "created_at")
-"""In the order of a `HostRow`, whose last one is the content."""
+"""In the order of a `HostRow`, which ends with the content and whether it is kept."""
 
 _WEIGHT = f"octet_length(p.content) + octet_length(p.type) + coalesce(octet_length(p.turn_id), 0) + {ROW_BYTES}"
 _FILTERS: dict[Leader, str] = {"sessions": "task_session_id", "tasks": "task_id", "types": "type"}
-
-UNNAMED = "message"
-"""The type of a row that names none, as it is told and as it is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +91,10 @@ SELECT {columns}
   CROSS JOIN LATERAL (SELECT * FROM {_TABLE} m WHERE m.id = place.id LIMIT 1) m"""
     else:
         found = _walk(shape, columns)
+    # Content comes as bytes: it goes out as such, and few of it has to be looked at as a text.
     return f"""
-SELECT {", ".join(f"q.{column}" for column in _COLUMNS)}, CASE WHEN q.kept THEN q.content END AS content, q.kept
+SELECT {", ".join(f"q.{column}" for column in _COLUMNS)},
+       CASE WHEN q.kept THEN convert_to(q.content, 'UTF8') END AS content, q.kept
   FROM (SELECT w.*, (w.n = 1 OR w.total <= $1::bigint) AND w.n <= $2::integer AS kept
           FROM (SELECT p.*, row_number() OVER walk AS n, sum({_WEIGHT}) OVER walk AS total
                   FROM ({found}) p
@@ -137,13 +136,14 @@ def _walk(shape: Shape, columns: str) -> str:
 
 
 async def list_host_messages(pool: asyncpg.Pool, read: HostMessages, most_bytes: int) -> bytes:
-    """The page, a `HostMessagesAnswer` as JSON: at most as many rows as asked for, and fewer where their bytes reach
-    the cap.
-    """
+    """The page as it goes out: at most as many rows as asked for, and fewer where their bytes reach the cap."""
     query = query_of(read, most_bytes)
-    found = await pool.fetch(query.statement, *query.parameters)
-    kept = [tuple(row)[:-1] for row in found if row["kept"]]
-    return orjson.dumps({"kind": read.kind, "rows": kept, "has_more": len(kept) < len(found)})
+    rows = await pool.fetch(query.statement, *query.parameters)
+    found = len(rows)
+    # The database keeps the first rows: those that it does not, one at most of nearly every page, stand behind them.
+    while rows and not rows[-1]["kept"]:
+        rows.pop()
+    return response_of(rows, has_more=len(rows) < found)
 
 
 def _distinct(values: Iterable[str]) -> list[str]:

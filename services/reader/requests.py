@@ -12,10 +12,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any
 
-import orjson
-from faststream.message import StreamMessage
 from faststream.redis import RedisBroker
 from pydantic import TypeAdapter, ValidationError
 
@@ -23,7 +20,7 @@ from services.reader.admission import Admitted, Lane
 from services.reader.answers import Reader
 from services.reader.metrics import COST, READ_SECONDS, READS
 from shared.broker.connection import BLOCK_MS, BROKER_ERRORS
-from shared.broker.guarded import Group, Subscription, readable
+from shared.broker.guarded import Group, Subscription, bodies, unparsed
 from shared.broker.replies import ReplyWriter, is_past
 from shared.contracts import streams
 from shared.contracts.errors import RequestFailed, kinds
@@ -84,13 +81,13 @@ class ReadRequests:
             max_records=FETCHED_AT_ONCE,
             batch=True,
         )
-        broker.subscriber(stream=source, no_reply=True, parser=readable, decoder=_documents)(self.handle)
+        broker.subscriber(stream=source, no_reply=True, parser=unparsed, decoder=bodies)(self.handle)
 
-    async def handle(self, entries: list[object]) -> None:
+    async def handle(self, entries: list[bytes]) -> None:
         """Takes what one fetch brought on, or refuses it. Returns, and so lets the next fetch begin."""
         for entry in entries:
             try:
-                request = _REQUEST.validate_python(entry)
+                request = _REQUEST.validate_json(entry)
             except ValidationError as error:
                 logger.warning("an entry of %s is no read: %s", GROUP.stream, kinds(error))
                 continue
@@ -205,9 +202,3 @@ def _name(request: ReadRequest) -> tuple[str, str]:
 
 def _not_sent(error: Exception) -> None:
     logger.warning("a reply could not be sent (%s); its asker will ask again", type(error).__name__)
-
-
-# Any: FastStream's parameter is the type of its raw entries, which nothing here touches.
-async def _documents(message: StreamMessage[Any]) -> object:
-    """The entries of one fetch as plain JSON, each to be validated by itself: one that is no read spoils no other."""
-    return orjson.loads(message.body)

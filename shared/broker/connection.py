@@ -17,6 +17,11 @@ dead server.
 RETRY_SECONDS = 0.05
 """Pause between attempts while Redis is away: everything works again well within 500 ms of its answering."""
 
+READ_BYTES = 1 << 18
+"""Most bytes taken from a connection in one go. A page has some hundred thousand; with the library's own 64 KiB it
+would take several turns of the loop.
+"""
+
 BROKER_ERRORS = (RedisError, OSError, TimeoutError)
 """What redis-py raises when the server is away, restarting or replaced."""
 
@@ -31,6 +36,7 @@ def connect(url: SecretStr) -> Redis:
         decode_responses=False,
         socket_timeout=BLOCK_MS / 1000 + 2,
         socket_connect_timeout=2,
+        socket_read_size=READ_BYTES,
         socket_keepalive=True,
         socket_keepalive_options=_KEEPALIVE,
         retry=Retry(NoBackoff(), 0),

@@ -19,6 +19,7 @@ from typing import Any, Self, cast
 from faststream.message import StreamMessage
 from faststream.redis import RedisBroker, StreamSub
 from faststream.redis.exceptions import StreamGroupNotFoundError
+from faststream.redis.parser import BinaryMessageFormatV1
 from faststream.redis.subscriber.usecases import stream_subscriber
 from faststream.redis.subscriber.usecases.stream_subscriber import StreamSubscriber
 from pydantic import SecretStr
@@ -68,8 +69,9 @@ def open_broker(url: SecretStr) -> RedisBroker:
     library.propagate = True
     library.setLevel(logging.WARNING)
     library.addFilter(_OUTAGES)
-    # At DEBUG, what it says of every message is not even put together.
-    return RedisBroker(url.get_secret_value(), logger=library, log_level=logging.DEBUG)
+    # At DEBUG, what it says of every message is not even put together. Handlers take bodies as they are: to look at
+    # their types for each message would take longer than to parse it.
+    return RedisBroker(url.get_secret_value(), logger=library, log_level=logging.DEBUG, apply_types=False)
 
 
 class Subscription(StreamSub):
@@ -91,24 +93,37 @@ _UNPARSED = (ValueError, LookupError, TypeError, AttributeError, struct.error)
 
 # Any: the library's own type of raw entries, which differs between its kinds of subscribers.
 async def readable(entry: Any, parse: Callable[[Any], Awaitable[StreamMessage[Any]]]) -> StreamMessage[Any]:
-    """A subscriber's parser that takes any entry. One that the library cannot parse would never be acknowledged, and
-    one fetched beside others would take those along.
+    """The parser of a subscriber that is given one entry at a time: it takes any. One that the library cannot parse
+    would never be acknowledged.
     """
     try:
         return await parse(entry)
     except _UNPARSED:
-        data = entry["data"]
-        if not isinstance(data, list):
-            return await parse({**entry, "data": {b"__data__": UNREADABLE}})
-        return await parse({**entry, "data": [await _readable_part(entry, part, parse) for part in data]})
+        return await parse({**entry, "data": {b"__data__": UNREADABLE}})
 
 
-async def _readable_part(entry: Any, part: Any, parse: Callable[[Any], Awaitable[object]]) -> Any:
+# Any: as above.
+async def unparsed(entries: Any, parse: Callable[[Any], Awaitable[StreamMessage[Any]]]) -> StreamMessage[Any]:
+    """The parser of a subscriber that is given whole fetches, with `bodies` as its decoder. The library would read the
+    JSON of each entry, and write that of all of them; and one that it cannot parse would take the others along.
+    """
+    message = await parse({**entries, "data": []})
+    message.raw_message = entries
+    return message
+
+
+# Any: as above.
+async def bodies(message: StreamMessage[Any]) -> list[bytes]:
+    """The bodies of a fetch as they are, each to be parsed once, by a contract."""
+    return [_body(fields) for fields in message.raw_message["data"]]
+
+
+def _body(fields: Mapping[bytes, bytes]) -> bytes:
     try:
-        await parse({**entry, "data": [part]})
+        body, _ = BinaryMessageFormatV1.parse(fields[b"__data__"])
     except _UNPARSED:
-        return {b"__data__": UNREADABLE}
-    return part
+        return UNREADABLE
+    return body
 
 
 async def undecoded(message: StreamMessage[Any]) -> bytes:

@@ -182,7 +182,8 @@ class HostMessages(Contract):
 
     It names nobody: the gateway asks for a plugin that may read every conversation, and the filter alone narrows.
     Fields that are set narrow together, the values of one field widen. `since` (inclusive) and `until` (exclusive):
-    microseconds since 1970. `after`: rows behind this place.
+    microseconds since 1970. `after`: rows behind this place. The answer is no JSON: it is the response as it goes out
+    (`shared.host_rpc`).
     """
 
     kind: Literal["host_messages"] = "host_messages"
@@ -347,22 +348,7 @@ class ListAnswer(SourcePosition):
     members: tuple[MemberRow, ...] = ()
 
 
-HostRow = tuple[str, str, str | None, str | None, AuthorType, str, int, str]
-"""What plugins' own processes are told of a message, before its content is sanitised: id, session, task, turn, author,
-type, time in microseconds since 1970, content. In JSON an array: names and models for each of many rows would cost more
-than reading them.
-"""
-
-
-class HostMessagesAnswer(Contract):
-    """A page of messages of all conversations. It has no position: revisions are those of one session."""
-
-    kind: Literal["host_messages"] = "host_messages"
-    rows: tuple[HostRow, ...]
-    has_more: bool
-
-
 Answer = Annotated[
-    MessagesAnswer | TurnsAnswer | UnchangedAnswer | RevisionAnswer | SearchAnswer | ListAnswer | HostMessagesAnswer,
+    MessagesAnswer | TurnsAnswer | UnchangedAnswer | RevisionAnswer | SearchAnswer | ListAnswer,
     Field(discriminator="kind"),
 ]

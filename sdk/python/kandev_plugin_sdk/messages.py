@@ -24,7 +24,7 @@ class MessageReader:
         be several.
         """
         response = await self._response(wanted or MessageFilter(), page or Page())
-        return [_message(each) for each in response.messages], _info(response)
+        return _messages(response), _info(response)
 
     async def all(self, wanted: MessageFilter | None = None, page_size: int = MOST_ROWS) -> AsyncIterator[Message]:
         """Every message, page by page; each page is asked for while the one before is looked at. One that is written
@@ -40,8 +40,8 @@ class MessageReader:
                 # Whoever looks without waiting for anything would not let it be sent: the task starts, then its call.
                 for _ in range(2):
                     await asyncio.sleep(0)
-                for each in response.messages:
-                    yield _message(each)
+                for message in _messages(response):
+                    yield message
         finally:
             if next_page is not None:
                 next_page.cancel()  # also where it has failed: then nobody is told
@@ -81,14 +81,17 @@ def _text(name: str, moment: datetime | str | None) -> str | None:
     return moment.isoformat()
 
 
-def _message(found: wire.Message) -> Message:
-    return Message(
-        id=found.id,
-        session_id=found.session_id,
-        task_id=found.task_id,
-        turn_id=found.turn_id,
-        author_type=found.author_type,
-        content=found.content,
-        type=found.type,
-        created_at=datetime.fromisoformat(found.created_at),
-    )
+def _messages(response: wire.ListMessagesResponse) -> list[Message]:
+    return [
+        Message(
+            each.id,
+            each.session_id,
+            each.task_id,
+            each.turn_id,
+            each.author_type,
+            each.content,
+            each.type,
+            datetime.fromisoformat(each.created_at),
+        )
+        for each in response.messages
+    ]

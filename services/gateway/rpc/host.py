@@ -11,16 +11,16 @@ from grpc.aio import ServicerContext
 
 from services.gateway.plugins.registry import ActivePlugin
 from services.gateway.rpc.errors import CallRefused, refused
-from services.gateway.rpc.generated import plugin_pb2 as wire
-from services.gateway.rpc.messages import read_of, response_of
+from services.gateway.rpc.messages import read_of
 from services.gateway.rpc.tokens import PluginTokens
 from services.gateway.source.requests import Source
 from shared.contracts.errors import RequestFailed
 from shared.database import LOST
+from shared.host_rpc.generated import plugin_pb2 as wire
 
 logger = logging.getLogger(__name__)
 
-Context = ServicerContext[bytes, wire.ListMessagesResponse]
+Context = ServicerContext[bytes, bytes]
 
 SERVICE = wire.DESCRIPTOR.services_by_name["Host"].full_name
 
@@ -42,16 +42,13 @@ class Host:
     def handler(self) -> GenericRpcHandler:
         """What a server serves. Every method without a handler answers UNIMPLEMENTED."""
         # Requests come as bytes: what cannot be read is refused as such, and not before it is known who sent it.
+        # Responses go as the bytes that a reader has made of them.
         return method_handlers_generic_handler(
             SERVICE,
-            {
-                "ListMessages": unary_unary_rpc_method_handler(
-                    self.list_messages, response_serializer=wire.ListMessagesResponse.SerializeToString
-                )
-            },
+            {"ListMessages": unary_unary_rpc_method_handler(self.list_messages)},
         )
 
-    async def list_messages(self, request: bytes, context: Context) -> wire.ListMessagesResponse:
+    async def list_messages(self, request: bytes, context: Context) -> bytes:
         """A page of messages. Looks at the token, the capability, and the arguments, in this order; and at the first
         two again before anything leaves, since a read may have waited for long.
         """
@@ -63,9 +60,9 @@ class Host:
                 _require(await self._caller(context), "messages")
                 read = read_of(wire.ListMessagesRequest.FromString(request))
                 async with self._reads:
-                    answer = await self._source.host_messages(read, until - time.monotonic())
+                    response = await self._source.host_messages(read, until - time.monotonic())
                     _require(await self._caller(context), "messages")
-                    return response_of(answer)
+                    return response
         except Exception as error:  # noqa: BLE001 - gRPC would tell the caller its text
             await _end(context, error)
 

@@ -24,7 +24,6 @@ from shared.contracts.errors import RequestFailed
 from shared.contracts.identity import Identity
 from shared.contracts.reads import (
     HostMessages,
-    HostMessagesAnswer,
     ListAnswer,
     MemberList,
     MessagesAnswer,
@@ -42,6 +41,7 @@ from shared.contracts.reads import (
     UnchangedAnswer,
     WorkspaceList,
 )
+from shared.host_rpc import FIRST_BYTES
 
 logger = logging.getLogger(__name__)
 
@@ -70,10 +70,9 @@ _TURNS: TypeAdapter[TurnsAnswer | UnchangedAnswer] = TypeAdapter(
 _REVISIONS = TypeAdapter(RevisionAnswer)
 _SEARCH = TypeAdapter(SearchAnswer)
 _LIST = TypeAdapter(ListAnswer)
-_HOST_MESSAGES = TypeAdapter(HostMessagesAnswer)
 _RESULT = TypeAdapter(CommandResult)
 
-_AnswerT = TypeVar("_AnswerT", RevisionAnswer, SearchAnswer, ListAnswer, HostMessagesAnswer)
+_AnswerT = TypeVar("_AnswerT", RevisionAnswer, SearchAnswer, ListAnswer)
 
 
 class Source:
@@ -151,9 +150,16 @@ class Source:
         """A first-party list."""
         return await self._read_in_turn(request, _LIST)
 
-    async def host_messages(self, page: HostMessages, seconds: float) -> HostMessagesAnswer:
-        """A page of messages of all conversations, within this time."""
-        return await self._read_in_turn(page, _HOST_MESSAGES, seconds)
+    async def host_messages(self, page: HostMessages, seconds: float) -> bytes:
+        """A page of messages of all conversations, as it goes out, within this time."""
+        deadline = time.monotonic() + seconds
+        async with self._reads.taken(1, deadline):
+            response = await self._body(page, deadline - time.monotonic())
+        if not response.startswith(FIRST_BYTES):
+            # While readers are being upgraded, one of another version may answer.
+            logger.warning("a page of %d bytes is not what was asked for", len(response))
+            raise RequestFailed("unavailable", "the answer cannot be read; ask again")
+        return response
 
     async def command(self, identity: Identity, command: Command) -> CommandResult:
         """Has the write boundary carry out a command; returns after its commit."""
@@ -209,8 +215,8 @@ class Source:
         body = await self._body(page, seconds)
         return read_answer(_TURNS, body), len(body)
 
-    async def _read_in_turn(self, read: Read, answer: TypeAdapter[_AnswerT], seconds: float | None = None) -> _AnswerT:
-        deadline = time.monotonic() + (self._timeout if seconds is None else seconds)
+    async def _read_in_turn(self, read: Read, answer: TypeAdapter[_AnswerT]) -> _AnswerT:
+        deadline = time.monotonic() + self._timeout
         async with self._reads.taken(1, deadline):
             return await self._read(read, answer, deadline - time.monotonic())
 
@@ -218,7 +224,7 @@ class Source:
         return read_answer(answer, await self._body(read, self._timeout if seconds is None else seconds))
 
     async def _body(self, read: Read, seconds: float) -> bytes:
-        """A reader's answer as JSON, asked for until the deadline while readers are behind."""
+        """A reader's answer, asked for until the deadline while readers are behind."""
         with metrics.counted(metrics.READS, read.kind, "answered"), metrics.READ_SECONDS.labels(read.kind).time():
             return await self._asked(read, seconds)
 

@@ -18,7 +18,17 @@ from pydantic import SecretStr
 from redis.asyncio import ConnectionPool, Redis
 
 from shared.broker.connection import BLOCK_MS, RETRY_SECONDS, connect
-from shared.broker.guarded import UNREADABLE, Group, GroupGuard, Subscription, open_broker, readable, undecoded
+from shared.broker.guarded import (
+    UNREADABLE,
+    Group,
+    GroupGuard,
+    Subscription,
+    bodies,
+    open_broker,
+    readable,
+    undecoded,
+    unparsed,
+)
 from shared.settings import Settings
 from shared.telemetry import configure_logging
 from tests.support.waiting import eventually
@@ -212,22 +222,23 @@ async def test_readable_entries_beside_an_unreadable_one_are_kept(redis_url: str
     broker = open_broker(SecretStr(redis_url))
     guard = GroupGuard(broker, SecretStr(redis_url), [Group(STREAM, GROUP)])
     await redis.xgroup_create(STREAM, GROUP, id="0", mkstream=True)
-    for body in (b'"one"', b"\xff", b'"two"'):
-        await redis.xadd(STREAM, {"__data__": body})
+    entries = (("__data__", b'"one"'), ("other", b"field"), ("__data__", b"\xff"), ("__data__", b'"two"'))
+    for name, value in entries:
+        await redis.xadd(STREAM, {name: value})
     received: list[bytes] = []
 
-    async def take(body: bytes) -> None:
-        received.append(body)
+    async def take(found: list[bytes]) -> None:
+        received.extend(found)
 
     batch = Subscription(STREAM, group=GROUP, consumer="one", last_id=">", no_ack=True, max_records=10, batch=True)
-    broker.subscriber(stream=batch, no_reply=True, parser=readable, decoder=undecoded)(take)
+    broker.subscriber(stream=batch, no_reply=True, parser=unparsed, decoder=bodies)(take)
     running = asyncio.create_task(guard.run())
     try:
         await until(lambda: bool(received))
     finally:
         running.cancel()
         await asyncio.wait([running])
-    assert received == [b'["one","%s","two"]' % UNREADABLE]
+    assert received == [b'"one"', UNREADABLE, b"\xff", b'"two"']
 
 
 async def test_what_the_library_says_of_a_failed_entry_holds_nothing_of_it(

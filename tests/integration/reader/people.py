@@ -10,7 +10,8 @@ from services.reader.answers import Reader
 from services.reader.pools import Sources, open_source
 from shared.broker.long_texts import completed, split
 from shared.contracts.identity import Identity
-from shared.contracts.reads import MAX_PAGE_BYTES, Answer, MessagesAnswer, Read
+from shared.contracts.reads import MAX_PAGE_BYTES, Answer, HostMessages, MessagesAnswer, Read
+from shared.host_rpc.generated import plugin_pb2 as wire
 
 _ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
 
@@ -48,3 +49,7 @@ class Reading:
         document, texts = split(await self._reader.answer(read, rest))
         answer = _ANSWER.validate_json(document)
         return completed(answer, texts) if isinstance(answer, MessagesAnswer) else answer
+
+    async def host_page(self, read: HostMessages) -> wire.ListMessagesResponse:
+        """The page that Host RPC answers. Raises RequestFailed."""
+        return wire.ListMessagesResponse.FromString(await self._reader.answer(read))

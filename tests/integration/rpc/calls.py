@@ -6,7 +6,7 @@ from typing import Any
 
 import grpc
 
-from services.gateway.rpc.generated import plugin_pb2 as wire
+from shared.host_rpc.generated import plugin_pb2 as wire
 from tests.support.stack import Stack
 
 EXECUTABLES = {

@@ -9,7 +9,7 @@ import grpc
 import pytest
 from kandev_plugin_sdk import Host, MessageFilter, Page
 
-from services.gateway.rpc.messages import MOST_CONTENT_BYTES
+from services.reader.host_pages import MOST_CONTENT_BYTES
 from tests.integration.rpc.calls import Calls, Rows
 from tests.integration.rpc.conftest import MakePlugin
 from tests.support.stack import Stack

@@ -5,7 +5,9 @@ import pytest
 
 from services.revision.schema.migrate import migrate
 from shared.contracts.errors import RequestFailed
-from shared.contracts.reads import Answer, HostMessages, HostMessagesAnswer, Keyset
+from shared.contracts.reads import HostMessages, Keyset
+from shared.host_rpc.cursors import place_of
+from shared.host_rpc.generated import plugin_pb2 as wire
 from shared.times import microseconds
 from tests.integration.reader.people import Reading, open_sources
 
@@ -26,9 +28,8 @@ SELECT 'm' || n, 's', 'agent', '2026-11-30T10:00:00'::timestamp + n * interval '
 NOON = microseconds("2026-11-30T10:00:00Z")
 
 
-def ids(answer: Answer) -> list[str]:
-    assert isinstance(answer, HostMessagesAnswer)
-    return [row[0] for row in answer.rows]
+def ids(page: wire.ListMessagesResponse) -> list[str]:
+    return [message.id for message in page.messages]
 
 
 @pytest.mark.parametrize(
@@ -48,16 +49,14 @@ async def test_times_without_a_zone_are_utc(empty_database_url: str, leading: Ho
     async with open_sources(empty_database_url) as sources:
         reader = Reading(sources)
         bounds = {"since": NOON + 2, "until": NOON + 7}
-        assert ids(await reader.answer(leading.model_copy(update=bounds))) == ["m2", "m3", "m4", "m5", "m6"]
+        assert ids(await reader.host_page(leading.model_copy(update=bounds))) == ["m2", "m3", "m4", "m5", "m6"]
         behind = {**bounds, "after": Keyset(time=NOON + 4, id="m4"), "limit": 1}
-        page = await reader.answer(leading.model_copy(update=behind))
+        page = await reader.host_page(leading.model_copy(update=behind))
         assert ids(page) == ["m5"]
-        assert isinstance(page, HostMessagesAnswer)
-        assert page.has_more
-        assert page.rows[0][6] == NOON + 5
+        assert place_of(page.page_info.next_cursor) == Keyset(time=NOON + 5, id="m5")
 
 
 async def test_a_database_without_the_schema_is_told_as_such(empty_database_url: str) -> None:
     async with open_sources(empty_database_url) as sources:
         with pytest.raises(RequestFailed, match="migrate"):
-            await Reading(sources).answer(HostMessages())
+            await Reading(sources).host_page(HostMessages())

@@ -59,9 +59,9 @@ class Replies:
         raise AssertionError(f"{request_id}: {failure.code}")
 
 
-def entry(request_id: str, read: Read, seconds: float = 60.0) -> dict[str, object]:
+def entry(request_id: str, read: Read, seconds: float = 60.0) -> bytes:
     request = ReadRequest(request_id=request_id, reply_to="g", deadline=deadline_ms(seconds), read=read)
-    return request.model_dump(mode="json")
+    return request.model_dump_json().encode()
 
 
 @pytest.fixture

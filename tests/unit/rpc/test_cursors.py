@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.gateway.rpc.cursors import MOST_CHARACTERS, cursor_of, place_of
 from shared.contracts.reads import Keyset
+from shared.host_rpc.cursors import MOST_CHARACTERS, cursor_of, place_of
 
 INFINITIES = [946_684_800_000_000 - 2**63, 946_684_800_000_000 + 2**63 - 1]
 TIMES = st.integers(-210_866_803_200_000_000, 9_224_318_015_999_999_999) | st.sampled_from(INFINITIES)

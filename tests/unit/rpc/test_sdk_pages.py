@@ -11,7 +11,7 @@ import pytest
 from kandev_plugin_sdk import Host, InvalidArgument
 from kandev_plugin_sdk._calls import SERVICE
 
-from services.gateway.rpc.generated import plugin_pb2 as wire
+from shared.host_rpc.generated import plugin_pb2 as wire
 from tests.support.waiting import eventually
 
 PAGES = 5

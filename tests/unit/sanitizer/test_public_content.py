@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.sanitizer import CLOSING, OPENING, TELLING_PREFIX, has_system_content, public_content, strip_system_content
+from shared.sanitizer import (
+    CLOSING,
+    OPENING,
+    TELLING_PREFIX,
+    has_system_content,
+    public_content,
+    public_utf8,
+    strip_system_content,
+)
 
 FRAGMENTS = [OPENING, CLOSING, "word", " ", "\n", "<", "<kandev-", "system>", "</kandev-", "<kandev-system >", ">"]
 TEXTS = st.lists(st.sampled_from(FRAGMENTS), max_size=14).map("".join)
@@ -57,6 +65,11 @@ def test_the_end_is_cut_where_it_can_only_be_the_tag_that_begins(length: int) ->
 def test_what_was_a_tag_only_without_a_block_hides_what_is_behind_it() -> None:
     assert public_content(tagged("a <kandev-sys<S>x</S>tem>secret</S>")) == "a"
     assert public_content(tagged("a <kandev-sys<S>x</S>")) == "a"
+
+
+@given(st.one_of(TEXTS, st.text(), st.text(alphabet=["\x00", "\x1c", "\x85", "\u3000", "\ufeff", "é", "a", " "])))
+def test_bytes_are_looked_at_as_their_text_is(text: str) -> None:
+    assert public_utf8(text.encode()) == public_content(text).encode()
 
 
 @given(TEXTS, TEXTS)

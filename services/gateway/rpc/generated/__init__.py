@@ -1,1 +1,0 @@
-"""Made of `protos` by `python -m deploy.checks.protos`."""

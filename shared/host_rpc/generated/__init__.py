@@ -1,0 +1,1 @@
+"""Made of `services/gateway/rpc/protos` by `python -m deploy.checks.protos`."""
