@@ -11,7 +11,7 @@ import time
 
 from faststream import AckPolicy
 from faststream.exceptions import NackMessage
-from faststream.redis.annotations import RedisStreamMessage
+from faststream.redis.message import RedisStreamMessage
 from pydantic import SecretStr, TypeAdapter, ValidationError
 from redis.exceptions import ResponseError
 
@@ -88,7 +88,7 @@ class CommandRequests:
                 ack_policy=AckPolicy.ACK,
                 no_reply=True,
                 parser=readable,
-                decoder=undecoded,
+                decoder=_itself,
             )
             subscriber(self._handle)
         self._guard = GroupGuard(broker, url, [Group(COMMANDS, REVISION_GROUP)])
@@ -111,9 +111,9 @@ class CommandRequests:
         """Takes no more commands while `run` runs. Returns once those under way are carried out and answered."""
         await self._guard.leave()
 
-    async def _handle(self, body: bytes, message: RedisStreamMessage) -> None:
+    async def _handle(self, message: RedisStreamMessage) -> None:
         """Carries out one entry, then acknowledges and removes it: what is done takes up no memory in Redis."""
-        await self._carry_out(body)
+        await self._carry_out(await undecoded(message))
         try:
             await message.ack()
             await message.delete()
@@ -186,3 +186,8 @@ class CommandRequests:
             logger.debug("consumer %s stays (%s)", self.consumer, type(error).__name__)
         finally:
             await self._client.aclose()
+
+
+async def _itself(message: RedisStreamMessage) -> RedisStreamMessage:
+    """The decoder: who carries an entry out also removes it, and a handler of `open_broker` is given one value."""
+    return message
