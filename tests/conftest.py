@@ -24,10 +24,13 @@ import psycopg
 import pytest
 import pytest_asyncio
 from psycopg import sql
+from pydantic import SecretStr
+from redis.asyncio import Redis
 
 from deploy.local.ports import Ports
 from deploy.local.postgres import PostgresServer
 from deploy.local.redis import RedisServer
+from shared.broker.connection import connect
 from tests.support.logs import LOG, marked
 
 POSTGRES_IMAGE = "postgres:17"
@@ -197,6 +200,21 @@ def redis_server(ports: Ports) -> Iterator[RedisServer]:
     """A started Redis for one test, which may stop, kill, flush and start it."""
     with server_folder() as folder, RedisServer(folder / "redis", ports.private()) as server:
         yield server
+
+
+@pytest.fixture
+async def redis(redis_url: str) -> AsyncIterator[Redis]:
+    """A client of this worker's Redis, emptied for the test."""
+    async with connect(SecretStr(redis_url)) as client:
+        await client.flushdb()
+        yield client
+
+
+@pytest.fixture
+async def own_redis(redis_server: RedisServer) -> AsyncIterator[Redis]:
+    """A client of the Redis that belongs to this test."""
+    async with connect(SecretStr(redis_server.url)) as client:
+        yield client
 
 
 @pytest.fixture

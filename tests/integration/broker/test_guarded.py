@@ -11,13 +11,12 @@ from typing import Any
 
 import anyio
 import pytest
-import pytest_asyncio
 from faststream import AckPolicy
 from faststream.redis.subscriber.usecases.stream_subscriber import StreamSubscriber
 from pydantic import SecretStr
 from redis.asyncio import ConnectionPool, Redis
 
-from shared.broker.connection import BLOCK_MS, RETRY_SECONDS, connect
+from shared.broker.connection import BLOCK_MS, RETRY_SECONDS
 from shared.broker.guarded import (
     UNREADABLE,
     Group,
@@ -87,14 +86,6 @@ async def subscribing(url: str, *, no_ack: bool = True) -> AsyncIterator[Subscri
 
 async def until(met: Callable[[], bool]) -> None:
     await eventually(lambda: asyncio.sleep(0, met()))
-
-
-@pytest_asyncio.fixture
-async def redis(redis_url: str) -> AsyncIterator[Redis]:
-    client = connect(SecretStr(redis_url))
-    await client.flushdb()
-    yield client
-    await client.aclose()
 
 
 async def arrives(redis: Redis, stream: str, received: list[bytes], body: bytes) -> None:

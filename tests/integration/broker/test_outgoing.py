@@ -27,13 +27,6 @@ def request(number: int) -> ReadRequest:
 
 
 @pytest.fixture
-async def watching(redis_server: RedisServer) -> AsyncIterator[Redis]:
-    client = connect(SecretStr(redis_server.url))
-    yield client
-    await client.aclose()
-
-
-@pytest.fixture
 async def outgoing(redis_server: RedisServer) -> AsyncIterator[Outgoing]:
     url = SecretStr(redis_server.url)
     broker, client = open_broker(url), connect(url)
@@ -45,34 +38,35 @@ async def outgoing(redis_server: RedisServer) -> AsyncIterator[Outgoing]:
     await client.aclose()
 
 
-async def entries(watching: Redis) -> list[tuple[bytes, dict[bytes, bytes]]]:
+async def entries(own_redis: Redis) -> list[tuple[bytes, dict[bytes, bytes]]]:
     """What is in the stream, in order."""
-    return cast("list[tuple[bytes, dict[bytes, bytes]]]", await watching.xrange(streams.READS))  # as nothing is decoded
+    found = await own_redis.xrange(streams.READS)
+    return cast("list[tuple[bytes, dict[bytes, bytes]]]", found)  # as nothing is decoded
 
 
-async def names(watching: Redis) -> list[str]:
+async def names(own_redis: Redis) -> list[str]:
     """The requests in the stream, in order."""
-    return [repr(fields).split('"request_id":"')[1].split('"')[0] for _, fields in await entries(watching)]
+    return [repr(fields).split('"request_id":"')[1].split('"')[0] for _, fields in await entries(own_redis)]
 
 
-async def test_a_storm_is_written_in_order_on_one_connection(outgoing: Outgoing, watching: Redis) -> None:
-    before = len(await watching.client_list())
+async def test_a_storm_is_written_in_order_on_one_connection(outgoing: Outgoing, own_redis: Redis) -> None:
+    before = len(await own_redis.client_list())
     written = await asyncio.gather(*(outgoing.publish(request(number), streams.READS) for number in range(MANY)))
-    assert len(await watching.client_list()) <= before + 1
-    assert await names(watching) == [f"request{number}" for number in range(MANY)]
-    assert written == [entry_id for entry_id, _ in await entries(watching)]
+    assert len(await own_redis.client_list()) <= before + 1
+    assert await names(own_redis) == [f"request{number}" for number in range(MANY)]
+    assert written == [entry_id for entry_id, _ in await entries(own_redis)]
 
 
-async def test_what_was_given_up_before_its_turn_is_not_written(outgoing: Outgoing, watching: Redis) -> None:
+async def test_what_was_given_up_before_its_turn_is_not_written(outgoing: Outgoing, own_redis: Redis) -> None:
     asks = [asyncio.create_task(outgoing.publish(request(number), streams.READS)) for number in range(10)]
     await asyncio.sleep(0)
     for ask in asks[1:]:
         ask.cancel()
     await asyncio.wait(asks)
-    assert await names(watching) == ["request0"]
+    assert await names(own_redis) == ["request0"]
 
 
-async def test_an_asker_that_gives_up_leaves_the_connection_to_the_others(outgoing: Outgoing, watching: Redis) -> None:
+async def test_an_asker_that_gives_up_leaves_the_connection_to_the_others(outgoing: Outgoing, own_redis: Redis) -> None:
     for number in range(50):
         gone = asyncio.create_task(outgoing.publish(request(number), streams.READS))
         for _ in range(number % 7):
@@ -80,20 +74,20 @@ async def test_an_asker_that_gives_up_leaves_the_connection_to_the_others(outgoi
         gone.cancel()
         await asyncio.wait([gone])
         await outgoing.publish(request(1000 + number), streams.READS)
-    assert [name for name in await names(watching) if len(name) == len("request1000")] == [
+    assert [name for name in await names(own_redis) if len(name) == len("request1000")] == [
         f"request{1000 + number}" for number in range(50)
     ]
 
 
-async def test_entries_are_taken_back(outgoing: Outgoing, watching: Redis) -> None:
+async def test_entries_are_taken_back(outgoing: Outgoing, own_redis: Redis) -> None:
     first = await outgoing.publish(request(1), streams.READS)
     await outgoing.publish(request(2), streams.READS)
     await outgoing.remove(streams.READS, first)
-    assert await names(watching) == ["request2"]
+    assert await names(own_redis) == ["request2"]
 
 
 async def test_every_asker_is_told_that_redis_is_away_and_it_works_again_afterwards(
-    outgoing: Outgoing, watching: Redis, redis_server: RedisServer
+    outgoing: Outgoing, own_redis: Redis, redis_server: RedisServer
 ) -> None:
     await outgoing.publish(request(1), streams.READS)
     await asyncio.to_thread(redis_server.kill)
@@ -112,8 +106,8 @@ async def test_every_asker_is_told_that_redis_is_away_and_it_works_again_afterwa
     await eventually(written)
 
 
-async def test_one_request_that_redis_refuses_fails_alone(outgoing: Outgoing, watching: Redis) -> None:
-    await watching.set("no stream", "a string")
+async def test_one_request_that_redis_refuses_fails_alone(outgoing: Outgoing, own_redis: Redis) -> None:
+    await own_redis.set("no stream", "a string")
     good, bad = await asyncio.gather(
         outgoing.publish(request(1), streams.READS),
         outgoing.publish(request(2), "no stream"),
@@ -123,9 +117,9 @@ async def test_one_request_that_redis_refuses_fails_alone(outgoing: Outgoing, wa
     assert isinstance(bad, BROKER_ERRORS)
 
 
-async def test_what_comes_after_the_end_is_refused_at_once(outgoing: Outgoing, watching: Redis) -> None:
+async def test_what_comes_after_the_end_is_refused_at_once(outgoing: Outgoing, own_redis: Redis) -> None:
     await outgoing.publish(request(1), streams.READS)
     await outgoing.close()
     with pytest.raises(BROKER_ERRORS):
         await outgoing.publish(request(2), streams.READS)
-    assert await names(watching) == ["request1"]
+    assert await names(own_redis) == ["request1"]

@@ -63,22 +63,15 @@ async def reading(url: str) -> AsyncIterator[Received]:
         await client.aclose()
 
 
-@pytest.fixture
-async def client(redis_server: RedisServer) -> AsyncIterator[Redis]:
-    client = connect(SecretStr(redis_server.url))
-    yield client
-    await client.aclose()
-
-
 async def restart(server: RedisServer) -> None:
     """Ends the server as a crash would; it comes back empty."""
     await asyncio.to_thread(server.kill)
     await asyncio.to_thread(server.start)
 
 
-async def test_receipts_arrive_in_order_and_numbered(redis_server: RedisServer, client: Redis) -> None:
+async def test_receipts_arrive_in_order_and_numbered(redis_server: RedisServer, own_redis: Redis) -> None:
     async with reading(redis_server.url) as received:
-        writer = ReceiptWriter(client, PARTITIONS)
+        writer = ReceiptWriter(own_redis, PARTITIONS)
         await writer.begin_term(7, "e")
         names = [f"s{number}" for number in range(20)]
         await writer.publish([Outgoing(name, "change", name.encode()) for name in names])
@@ -93,8 +86,8 @@ async def test_receipts_arrive_in_order_and_numbered(redis_server: RedisServer, 
             assert [entry.session_id for entry in entries[1:]] == expected
 
 
-async def test_only_what_is_written_from_now_on_is_read(redis_server: RedisServer, client: Redis) -> None:
-    writer = ReceiptWriter(client, PARTITIONS)
+async def test_only_what_is_written_from_now_on_is_read(redis_server: RedisServer, own_redis: Redis) -> None:
+    writer = ReceiptWriter(own_redis, PARTITIONS)
     await writer.begin_term(1, "e")
     await writer.publish([Outgoing("s", "change", b"before")])
     async with reading(redis_server.url) as received:
@@ -103,33 +96,33 @@ async def test_only_what_is_written_from_now_on_is_read(redis_server: RedisServe
         assert received.payloads == [b"after"]
 
 
-async def test_a_redis_that_is_behind_is_read_from_its_start(redis_server: RedisServer, client: Redis) -> None:
+async def test_a_redis_that_is_behind_is_read_from_its_start(redis_server: RedisServer, own_redis: Redis) -> None:
     """G9: another server whose ids are lower. Waiting for a higher one would pass over everything."""
     for partition in range(PARTITIONS):
-        await client.xadd(receipts(partition), {"x": "y"}, id=f"{FAR_AHEAD}-0")
+        await own_redis.xadd(receipts(partition), {"x": "y"}, id=f"{FAR_AHEAD}-0")
     async with reading(redis_server.url) as received:
         await restart(redis_server)
         await received.until(lambda found: len(found.interruptions) == 1)
         assert received.interruptions == [Interruption(frozenset(range(PARTITIONS)))]
-        writer = ReceiptWriter(client, PARTITIONS)
+        writer = ReceiptWriter(own_redis, PARTITIONS)
         await writer.begin_term(1, "e")
         await writer.publish([Outgoing("s", "change", b"after")])
         await received.until(lambda found: found.payloads == [b"after"])
 
 
-async def test_every_reconnect_is_told(redis_server: RedisServer, client: Redis) -> None:
+async def test_every_reconnect_is_told(redis_server: RedisServer, own_redis: Redis) -> None:
     async with reading(redis_server.url) as received:
         for times in range(1, 4):
             await restart(redis_server)
             await received.until(lambda found, times=times: len(found.interruptions) >= times)  # type: ignore[misc] # bound
 
 
-async def test_a_flushed_redis_is_read_on(redis_server: RedisServer, client: Redis) -> None:
-    writer = ReceiptWriter(client, PARTITIONS)
+async def test_a_flushed_redis_is_read_on(redis_server: RedisServer, own_redis: Redis) -> None:
+    writer = ReceiptWriter(own_redis, PARTITIONS)
     await writer.begin_term(1, "e")
     async with reading(redis_server.url) as received:
         for number in range(5):
-            await client.flushall()
+            await own_redis.flushall()
             payload = b"%d" % number
 
             async def arrived(payload: bytes = payload) -> bool:
@@ -140,50 +133,50 @@ async def test_a_flushed_redis_is_read_on(redis_server: RedisServer, client: Red
             await eventually(arrived)
 
 
-async def test_entries_past_their_age_are_dropped(redis_server: RedisServer, client: Redis) -> None:
+async def test_entries_past_their_age_are_dropped(redis_server: RedisServer, own_redis: Redis) -> None:
     now = 0.0
-    writer = ReceiptWriter(client, 1, clock=lambda: now)
+    writer = ReceiptWriter(own_redis, 1, clock=lambda: now)
     await writer.begin_term(1, "e")
     await writer.publish([Outgoing("s", "change", b"old")])
     now = KEEP_SECONDS
     await writer.trim()
-    assert await client.xlen(receipts(0)) == 2
+    assert await own_redis.xlen(receipts(0)) == 2
     await writer.publish([Outgoing("s", "change", b"new")])
     now = KEEP_SECONDS + 1
     await writer.trim()
-    left = await client.xrange(receipts(0)) or []
+    left = await own_redis.xrange(receipts(0)) or []
     assert [fields[b"r"] for _, fields in left if fields] == [b"new"]
 
 
-async def test_no_more_bytes_are_kept_than_the_bound(redis_server: RedisServer, client: Redis) -> None:
-    writer = ReceiptWriter(client, 1)
+async def test_no_more_bytes_are_kept_than_the_bound(redis_server: RedisServer, own_redis: Redis) -> None:
+    writer = ReceiptWriter(own_redis, 1)
     await writer.begin_term(1, "e")
     payload = bytes(1 << 20)
     for _ in range(3 * KEEP_BYTES // len(payload)):
         await writer.publish([Outgoing("s", "change", payload)])
-        assert await client.xlen(receipts(0)) * len(payload) <= 2 * KEEP_BYTES + 2 * len(payload)
+        assert await own_redis.xlen(receipts(0)) * len(payload) <= 2 * KEEP_BYTES + 2 * len(payload)
     await writer.trim()
-    assert await client.xlen(receipts(0)) * len(payload) <= KEEP_BYTES
+    assert await own_redis.xlen(receipts(0)) * len(payload) <= KEEP_BYTES
 
 
 @pytest.mark.parametrize("forget", ["flush", "delete"])
 async def test_a_stream_that_begins_anew_while_the_connection_stays_up(
-    redis_server: RedisServer, client: Redis, forget: str
+    redis_server: RedisServer, own_redis: Redis, forget: str
 ) -> None:
     """G9: nothing tells the reader but the stream's end, and the other partition never falls silent."""
     async with reading(redis_server.url) as received:
-        writer = ReceiptWriter(client, PARTITIONS)
+        writer = ReceiptWriter(own_redis, PARTITIONS)
         await writer.begin_term(1, "e")
         quiet, busy = "s0", next(f"s{n}" for n in range(99) if partition_of(f"s{n}", 2) != partition_of("s0", 2))
         forged = receipts(partition_of(quiet, PARTITIONS))
-        await client.xadd(forged, {"s": quiet, "k": "change", "t": 1, "q": 9, "r": "far"}, id=f"{FAR_AHEAD}-0")
+        await own_redis.xadd(forged, {"s": quiet, "k": "change", "t": 1, "q": 9, "r": "far"}, id=f"{FAR_AHEAD}-0")
         await received.until(lambda found: b"far" in found.payloads)
         await writer.publish([Outgoing(quiet, "change", b"above it")])
         await received.until(lambda found: b"above it" in found.payloads)
         if forget == "flush":
-            await client.flushall()
+            await own_redis.flushall()
         else:
-            await client.delete(forged)
+            await own_redis.delete(forged)
 
         async def heard() -> bool:
             await writer.publish([Outgoing(quiet, "change", b"after"), Outgoing(busy, "change", b"busy")])
@@ -198,10 +191,10 @@ async def test_a_stream_that_begins_anew_while_the_connection_stays_up(
     [{"x": "y"}, {b"s": b"\xff", "k": "k", "t": "1", "q": "1", "r": ""}, {"t": "9" * 9999}, {b"\xff": b"\xff"}],
 )
 async def test_an_entry_that_is_no_receipt_costs_a_line(
-    redis_server: RedisServer, client: Redis, garbage: dict[str, str], caplog: pytest.LogCaptureFixture
+    redis_server: RedisServer, own_redis: Redis, garbage: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     async with reading(redis_server.url) as received:
-        await client.xadd(receipts(0), garbage)  # type: ignore[arg-type] # redis-py's parameter is an invariant dict
-        await ReceiptWriter(client, PARTITIONS).begin_term(1, "e")
+        await own_redis.xadd(receipts(0), garbage)  # type: ignore[arg-type] # redis-py's parameter is an invariant dict
+        await ReceiptWriter(own_redis, PARTITIONS).begin_term(1, "e")
         await received.until(lambda found: len(found.entries) == PARTITIONS)
     assert [record.levelname for record in caplog.records] == ["WARNING"]

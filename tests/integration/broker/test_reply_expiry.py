@@ -1,24 +1,11 @@
 """A reply stream that nobody writes to any more disappears, though not every reply says so."""
 
-from collections.abc import AsyncIterator
-
-import pytest_asyncio
-from pydantic import SecretStr
 from redis.asyncio import Redis
 
-from shared.broker.connection import connect
 from shared.broker.replies import KEEP_STREAM_MS, KEPT_FOR_SECONDS, ReplyWriter
 from shared.contracts.errors import Failure
 
 FAILURE = Failure(code="not_found", message="gone")
-
-
-@pytest_asyncio.fixture
-async def redis(redis_url: str) -> AsyncIterator[Redis]:
-    client = connect(SecretStr(redis_url))
-    await client.flushdb()
-    yield client
-    await client.aclose()
 
 
 async def test_the_expiry_is_put_off_while_the_stream_is_in_use(redis: Redis) -> None:

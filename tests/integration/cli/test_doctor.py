@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
@@ -200,16 +200,14 @@ async def test_slots_that_are_all_used_keep_log_and_lose_it(
 
 
 @pytest.fixture
-async def redis(redis_server: RedisServer) -> AsyncIterator[Redis]:
+async def redis(own_redis: Redis) -> Redis:
     """A Redis of the test's own, as it is while all services run."""
-    client: Redis = Redis.from_url(redis_server.url, protocol=2)
     for stream, group in ((READS, READERS_GROUP), (COMMANDS, REVISION_GROUP)):
-        await client.xgroup_create(stream, group, mkstream=True)
-    await client.xadd(receipts(0), {"s": ""})
+        await own_redis.xgroup_create(stream, group, mkstream=True)
+    await own_redis.xadd(receipts(0), {"s": ""})
     for service in ("revision", "reader", "gateway"):
-        await client.xadd(PRESENCE, {**NOW, "service": service, "name": service, "clock": int(time.time() * 1000)})
-    yield client
-    await client.aclose()
+        await own_redis.xadd(PRESENCE, {**NOW, "service": service, "name": service, "clock": int(time.time() * 1000)})
+    return own_redis
 
 
 async def of_redis(server: RedisServer) -> dict[str, State]:

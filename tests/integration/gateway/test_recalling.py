@@ -4,13 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from pydantic import SecretStr
 from redis.asyncio import Redis
 
 from deploy.local.redis import RedisServer
 from services.gateway.receipts.recalling import Recalling
 from shared.broker import receipts as receipts_module
-from shared.broker.connection import connect
 from shared.broker.receipts import Outgoing, ReceiptWriter
 from shared.contracts.streams import receipts
 
@@ -18,61 +16,54 @@ PARTITIONS = 1
 
 
 @pytest.fixture
-async def client(redis_server: RedisServer) -> AsyncIterator[Redis]:
-    client = connect(SecretStr(redis_server.url))
-    yield client
-    await client.aclose()
-
-
-@pytest.fixture
-async def recalling(client: Redis) -> AsyncIterator[Recalling]:
-    recalling = Recalling(client, PARTITIONS, pause=0.0)
+async def recalling(own_redis: Redis) -> AsyncIterator[Recalling]:
+    recalling = Recalling(own_redis, PARTITIONS, pause=0.0)
     yield recalling
     await recalling.close()
 
 
-async def write(client: Redis, *payloads: tuple[str, bytes]) -> None:
-    writer = ReceiptWriter(client, PARTITIONS)
+async def write(own_redis: Redis, *payloads: tuple[str, bytes]) -> None:
+    writer = ReceiptWriter(own_redis, PARTITIONS)
     await writer.begin_term(1, "e")
     await writer.publish([Outgoing(session_id, "change", payload) for session_id, payload in payloads])
 
 
-async def looks(client: Redis) -> int:
+async def looks(own_redis: Redis) -> int:
     """How often anything was read from a stream's past."""
-    found = (await client.info("commandstats")).get("cmdstat_xrange", {"calls": 0})
+    found = (await own_redis.info("commandstats")).get("cmdstat_xrange", {"calls": 0})
     return int(found["calls"])
 
 
 async def test_a_session_is_told_apart_from_its_neighbours_over_several_reads(
-    client: Redis, recalling: Recalling, monkeypatch: pytest.MonkeyPatch
+    own_redis: Redis, recalling: Recalling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(receipts_module, "READ_COUNT", 3)
-    await write(client, *((f"s{number % 2}", b"%d" % number) for number in range(20)))
+    await write(own_redis, *((f"s{number % 2}", b"%d" % number) for number in range(20)))
     assert list(await recalling.receipts_of("s1")) == [b"%d" % number for number in range(1, 20, 2)]
     assert list(await recalling.receipts_of("nobody")) == []
 
 
-async def test_what_is_older_than_a_minute_is_left_alone(client: Redis, recalling: Recalling) -> None:
+async def test_what_is_older_than_a_minute_is_left_alone(own_redis: Redis, recalling: Recalling) -> None:
     for place, milliseconds in enumerate((1_000, 1_999, 2_000, 62_000)):
-        await client.xadd(receipts(0), {"s": "s", "k": "change", "r": b"%d" % place}, id=f"{milliseconds}-1")
+        await own_redis.xadd(receipts(0), {"s": "s", "k": "change", "r": b"%d" % place}, id=f"{milliseconds}-1")
     assert list(await recalling.receipts_of("s")) == [b"2", b"3"]
 
 
 async def test_all_who_ask_at_once_share_one_read_and_who_comes_later_the_next(
-    client: Redis, recalling: Recalling
+    own_redis: Redis, recalling: Recalling
 ) -> None:
-    await write(client, *((f"s{number}", b"early") for number in range(50)))
-    before = await looks(client)
+    await write(own_redis, *((f"s{number}", b"early") for number in range(50)))
+    before = await looks(own_redis)
     first = await asyncio.gather(*(recalling.receipts_of(f"s{number}") for number in range(50)))
     assert [list(found) for found in first] == [[b"early"]] * 50
-    assert await looks(client) == before + 1
-    await write(client, ("s1", b"late"))
+    assert await looks(own_redis) == before + 1
+    await write(own_redis, ("s1", b"late"))
     assert list(await recalling.receipts_of("s1")) == [b"early", b"late"]
-    assert await looks(client) == before + 2
+    assert await looks(own_redis) == before + 2
 
 
-async def test_who_gives_up_leaves_the_read_to_the_others(client: Redis, recalling: Recalling) -> None:
-    await write(client, ("s", b"told"))
+async def test_who_gives_up_leaves_the_read_to_the_others(own_redis: Redis, recalling: Recalling) -> None:
+    await write(own_redis, ("s", b"told"))
     impatient, patient = (asyncio.create_task(recalling.receipts_of("s")) for _ in range(2))
     await asyncio.sleep(0)
     impatient.cancel()
@@ -84,9 +75,9 @@ async def test_without_redis_there_is_nothing(redis_server: RedisServer, recalli
     assert list(await recalling.receipts_of("s")) == []
 
 
-async def test_whoever_waits_at_the_end_is_let_go(client: Redis) -> None:
-    recalling = Recalling(client, PARTITIONS, pause=3600.0)
-    await write(client, ("s", b"told"))
+async def test_whoever_waits_at_the_end_is_let_go(own_redis: Redis) -> None:
+    recalling = Recalling(own_redis, PARTITIONS, pause=3600.0)
+    await write(own_redis, ("s", b"told"))
     assert list(await recalling.receipts_of("s")) == [b"told"]
     waiting = asyncio.create_task(recalling.receipts_of("s"))
     await asyncio.sleep(0)

@@ -36,22 +36,22 @@ async def running(part: Depth | Presence | Slots) -> AsyncIterator[None]:
         await asyncio.wait([task])
 
 
-async def test_the_length_of_a_stream(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_length_of_a_stream(
+    redis_server: RedisServer, own_redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(depth_module, "LOOK_SECONDS", OFTEN)
-    client = connect(SecretStr(redis_server.url))
-    depth = Depth(client, COMMANDS)
+    depth = Depth(own_redis, COMMANDS)
 
     async def entries() -> int | None:
         return depth.entries
 
     async with running(depth):
-        await client.xadd(COMMANDS, {"a": "b"})
+        await own_redis.xadd(COMMANDS, {"a": "b"})
         await eventually(entries, lambda found: found == 1)
         redis_server.stop()
         await eventually(entries, lambda found: found is None)
         redis_server.start()
         await eventually(entries, lambda found: found == 0)
-    await client.aclose()
 
 
 async def test_a_process_says_that_it_runs_as_soon_as_redis_answers(
