@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -21,6 +20,7 @@ from deploy.local.redis import RedisServer
 from services.revision.schema.migrate import migrate
 from services.revision.tracker.leadership import LOCK_KEY
 from tests.support.logs import marked, quoted
+from tests.support.programs import python
 from tests.support.waiting import eventually
 
 Name = Literal["revision", "reader", "gateway"]
@@ -67,12 +67,13 @@ class Replica:
         """Starts the process and waits for nothing."""
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "cli.main", "run", self.name),
+                *python("-m", "cli.main", "run", self.name),
                 cwd=ROOT,
                 env=self._environment,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                start_new_session=True,  # a ctrl-c is the test's, which then stops it in order
             )
 
     async def end(self, number: signal.Signals) -> int:

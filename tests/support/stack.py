@@ -3,8 +3,7 @@
 import asyncio
 import logging
 import os
-import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +22,7 @@ from shared.contracts import streams
 from shared.database import LOST
 from shared.settings import Settings
 from tests.support.logs import LOG, quoted
+from tests.support.programs import python
 from tests.support.socket_client import SocketClient
 from tests.support.waiting import eventually
 
@@ -321,5 +321,5 @@ class Stack:
             "KANDEV_DRAIN_SECONDS": "0",
             **{f"KANDEV_{key.upper()}": str(value) for key, value in {**self._settings, **more}.items()},
         }
-        command: Sequence[str] = (sys.executable, "-m", "cli.main", "run", name)
+        command = python("-m", "cli.main", "run", name)
         return await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=environment, stderr=asyncio.subprocess.PIPE)

@@ -2,10 +2,11 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.support.programs import python
 
 TREE = Path(__file__).parents[3]
 
@@ -30,10 +31,7 @@ async def _started(
     for name in ("PORT", "DATABASE_URL", "REDIS_URL"):
         inherited.pop(name, None)
     return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "cli.main",
-        *map(str, arguments),
+        *python("-m", "cli.main", *arguments),
         cwd=TREE,
         env={**inherited, "COLUMNS": "200", **environment},
         stdin=stdin,

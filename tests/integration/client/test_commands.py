@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,13 +14,14 @@ import pytest
 
 from client.connection import SIGNED_OUT
 from tests.integration.client.wire_server import WireServer
+from tests.support.programs import python
 from tests.unit.client.source_model import SESSION, message, turn
 
 
 @asynccontextmanager
 async def command(*arguments: str, **environment: str) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "cli.main", *arguments),
+        *python("-m", "cli.main", *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
@@ -65,7 +65,7 @@ async def test_tail_draws_a_screen_on_a_terminal(server: WireServer) -> None:
     await server.put(message("m1", 1, "first"))
     ours, theirs = os.openpty()
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "cli.main", "tail", SESSION, "--url", server.url),
+        *python("-m", "cli.main", "tail", SESSION, "--url", server.url),
         stdout=theirs,
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "20"},
@@ -196,7 +196,7 @@ def full() -> Iterator[int]:
 async def test_output_that_does_not_fit_is_a_sentence(server: WireServer, full: int, arguments: list[str]) -> None:
     await server.put(message("m1", 1))
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "cli.main", *arguments, SESSION, "--url", server.url),
+        *python("-m", "cli.main", *arguments, SESSION, "--url", server.url),
         stdout=full,
         stderr=asyncio.subprocess.PIPE,
     )

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -27,6 +26,7 @@ from shared.contracts.errors import RequestFailed
 from shared.contracts.identity import LOCAL_USER
 from shared.contracts.streams import COMMANDS, REVISION_GROUP
 from tests.integration.commands.conftest import PATIENCE, Source
+from tests.support.programs import python
 
 ROOT = Path(__file__).parents[3]
 
@@ -221,9 +221,7 @@ async def test_commands_go_on_after_redis_was_killed_and_started(redis_server: R
 async def replica(redis_url: str, database_url: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
     """A replica process and its consumer's name."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "tests.integration.commands.replica",
+        *python("-m", "tests.integration.commands.replica"),
         cwd=ROOT,
         env={**os.environ, "KANDEV_DATABASE_URL": database_url, "KANDEV_REDIS_URL": redis_url},
         stdout=asyncio.subprocess.PIPE,

@@ -1,8 +1,8 @@
 """A stack with stand-in services, driven as a person at a terminal drives it."""
 
 import os
+import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,6 +12,7 @@ import pytest
 
 from deploy.local.running import RunningStack, running_stack
 from deploy.local.supervisor import ProcessState
+from tests.support.programs import alive, python
 
 UP = Path(__file__).with_name("standin_up.py")
 ROOT = Path(__file__).parents[3]
@@ -29,14 +30,6 @@ def until(look: Callable[[], Found | None], what: str) -> Found:
             pytest.fail(f"waited in vain for {what}")
         time.sleep(0.02)
     return found
-
-
-def alive(pid: int) -> bool:
-    """Whether the process runs (a zombie that nobody has collected does not)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def belonging(folder: Path) -> list[int]:
@@ -70,7 +63,7 @@ class Terminal:
         }
         with self.output.open("wb") as output:
             process = subprocess.Popen(
-                [sys.executable, str(UP), str(self.data), str(gateways)],
+                python(UP, self.data, str(gateways), death_signal=signal.SIGTERM),
                 env={**clean, "PYTHONPATH": str(ROOT), "STANDIN_FOLDER": str(self.folder), **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -16,7 +16,8 @@ import redis
 from deploy.local.postgres import PostgresServer
 from deploy.local.running import running_stack
 from deploy.local.supervisor import ProcessState
-from tests.integration.local.terminal import PATIENCE, Terminal, alive, belonging, until
+from tests.integration.local.terminal import PATIENCE, Terminal, belonging, until
+from tests.support.programs import alive
 
 ALL = [("postgres", 0), ("redis", 0), ("revision", 0), ("reader", 0), ("gateway", 0)]
 

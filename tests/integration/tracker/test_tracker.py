@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,6 +26,7 @@ from tests.integration.tracker.streams import (
     stands_by,
     tracking,
 )
+from tests.support.programs import python
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[3]
@@ -49,7 +49,7 @@ async def streams(redis_url: str) -> AsyncIterator[Published]:
 async def replica(database_url: str, redis_url: str) -> AsyncIterator[asyncio.subprocess.Process]:
     """A tracker in a process of its own; killed afterwards."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.integration.tracker.replica",
+        *python("-m", "tests.integration.tracker.replica"),
         cwd=ROOT, env={**os.environ, "DATABASE_URL": database_url, "REDIS_URL": redis_url},
         stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
