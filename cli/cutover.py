@@ -10,7 +10,7 @@ from cli.counting import counted
 from cli.migrate import migrated
 from cli.schema import database_place, listed, on_schema
 from services.revision.cutover.files import Fate, LegacyFile, files_in, remove_files
-from services.revision.cutover.tables import Journal, drop_journal, journal
+from services.revision.cutover.tables import Journal, drop_journal, journal, require_followable
 
 NOT_DONE = "The journal was not given up"
 
@@ -66,7 +66,7 @@ def cutover(host_folder: Path | None, plan: bool, yes: bool) -> int:
       kandev-conversation cutover --plan --host-folder ~/.kandev/.host
       kandev-conversation cutover --yes --host-folder ~/.kandev/.host
     """
-    there = on_schema("cutover", NOT_DONE, journal)
+    there = on_schema("cutover", NOT_DONE, _looked)
     found = _Found(there, () if host_folder is None else files_in(host_folder))
     if plan or (found.steps and not yes):
         _show(found)
@@ -85,6 +85,13 @@ def cutover(host_folder: Path | None, plan: bool, yes: bool) -> int:
         return LEFT
     click.echo(f"There is no journal in the database at {database_place()}{_and_files(host_folder)}.")
     return 0
+
+
+async def _looked(connection: asyncpg.Connection) -> Journal:
+    """What is there of the journal; nothing is asked, begun or migrated where it could not be given up."""
+    if there := await journal(connection):
+        await require_followable(connection)
+    return there
 
 
 async def _dropped(connection: asyncpg.Connection) -> None:

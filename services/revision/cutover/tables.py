@@ -21,7 +21,7 @@ from services.revision.schema.triggers import (
     quoted,
     take_away,
 )
-from services.revision.tracker.prerequisites import breach
+from services.revision.tracker.prerequisites import breach, missing_of_server
 
 LEGACY_TABLES: Final = (
     "conversation_session_streams",
@@ -75,6 +75,12 @@ async def journal(connection: asyncpg.Connection) -> Journal:
     return Journal(tuple(LegacyTable(**row) for row in rows), triggers)
 
 
+async def require_followable(connection: asyncpg.Connection) -> None:
+    """Raises `NotReady` where no tracker could follow the commits, and so nothing would come after the journal."""
+    if (wanting := await missing_of_server(connection)) is not None:
+        raise NotReady(f"changes could not be followed ({wanting})")
+
+
 async def drop_journal(connection: asyncpg.Connection, progress: Callable[[str], None]) -> Journal:
     """Gives the journal up, all of it or nothing, on a database that is migrated. Returns what was there.
 
@@ -104,6 +110,7 @@ async def drop_journal(connection: asyncpg.Connection, progress: Callable[[str],
     async with alone(connection):
         if not await journal(connection):
             return Journal((), ())
+        await require_followable(connection)
         return await briefly(connection, "dropping the journal", work)
 
 

@@ -1,5 +1,6 @@
 """What the tracker needs of PostgreSQL, and sentences that say what to set when it is not there."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -97,16 +98,37 @@ _BY_TEXT: Final = {
 }
 
 
+_Want = tuple[bool, str]
+"""Whether something is wanting, and what to set then."""
+
+
 async def missing(connection: asyncpg.Connection) -> str | None:
     """What has to be set before a stream can work here, or `None`."""
     row = await connection.fetchrow(_CHECK)
-    wal_level, role = row["wal_level"], row["role"]
     wants = (
-        (row["in_recovery"], "the address names a standby: connect to the primary (target_session_attrs=read-write)"),
-        (wal_level != "logical", f"wal_level is {wal_level}: set wal_level=logical and restart PostgreSQL"),
-        (not row["may_replicate"], f'the role lacks the REPLICATION right: ALTER ROLE "{role}" REPLICATION'),
+        *_wants_of_server(row),
+        (not row["may_replicate"], f'the role lacks the REPLICATION right: ALTER ROLE "{row["role"]}" REPLICATION'),
         (not row["migrated"], "the schema is not installed in this database: run the migrations"),
     )
+    return _first_wanting(wants)
+
+
+async def missing_of_server(connection: asyncpg.Connection) -> str | None:
+    """What has to be set of the server before anybody's stream can work there, or `None`: whatever the role may do, and
+    whether or not the schema is installed.
+    """
+    return _first_wanting(_wants_of_server(await connection.fetchrow(_CHECK)))
+
+
+def _wants_of_server(row: asyncpg.Record) -> tuple[_Want, ...]:
+    wal_level = row["wal_level"]
+    return (
+        (row["in_recovery"], "the address names a standby: connect to the primary (target_session_attrs=read-write)"),
+        (wal_level != "logical", f"wal_level is {wal_level}: set wal_level=logical and restart PostgreSQL"),
+    )
+
+
+def _first_wanting(wants: Iterable[_Want]) -> str | None:
     return next((sentence for wanting, sentence in wants if wanting), None)
 
 

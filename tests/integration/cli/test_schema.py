@@ -8,6 +8,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from deploy.local import postgres
+from deploy.local.postgres import PostgresServer
 from services.revision.cutover.files import LEGACY_FILES
 from services.revision.cutover.tables import LEGACY_TABLES
 from services.revision.schema.numbered import known_migrations
@@ -140,6 +142,30 @@ async def test_files_stay_while_the_tables_do(empty_database_url: str, kandev: a
     assert "reports" in refused.err
     assert await journal_tables(kandev) == 5
     assert left(host) == set(LEGACY_FILES)
+
+
+@pytest.mark.parametrize("arguments", [["--plan"], ["--yes"], []])
+async def test_a_journal_stays_where_nothing_could_be_followed(
+    postgres_server: PostgresServer, host: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    """It is told before anything is asked or done: not even a file of the schema is applied."""
+    postgres_server.stop()
+    monkeypatch.setitem(postgres.SETTINGS, "wal_level", "replica")
+    postgres_server.start()
+    connection = await asyncpg.connect(postgres_server.url)
+    for statements in (SCHEMA, FILL.format(sessions=5, messages=100), JOURNAL):
+        await connection.execute(statements)
+    before = await schema_of(postgres_server.url)
+    refused = await command(postgres_server.url, "cutover", *arguments, "--host-folder", host)
+    assert refused.code == 2
+    assert refused.out == ""
+    assert refused.err == (
+        "Error: The journal was not given up: changes could not be followed "
+        "(wal_level is replica: set wal_level=logical and restart PostgreSQL).\n"
+    )
+    assert await schema_of(postgres_server.url) == before
+    assert left(host) == set(LEGACY_FILES)
+    await connection.close()
 
 
 async def test_a_killed_cutover_is_done_by_the_next(
