@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import grpc
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
-from kandev_plugin_sdk.errors import error_of
+from kandev_plugin_sdk.errors import CLOSED, UNREADABLE, error_of
 
 SERVICE = "kandev.plugin.v1.Host"
 
@@ -29,20 +29,33 @@ class Caller:
 
     async def call(self, method: str, request: Message, parse: Callable[[bytes], ResponseT]) -> ResponseT:
         """The response. Raises HostError."""
-        ask = self._channel.unary_unary(
-            f"/{SERVICE}/{method}", request_serializer=type(request).SerializeToString, response_deserializer=parse
-        )
+        answer = await self._answer(f"/{SERVICE}/{method}", request.SerializeToString())
+        try:
+            return parse(answer)
+        except DecodeError:
+            raise error_of(*UNREADABLE) from None
+
+    async def _answer(self, method: str, request: bytes) -> bytes:
+        # As bytes: of an answer that cannot be read the library says nothing, and gives None.
+        ask: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(method)
         deadline = time.monotonic() + self._timeout
         pause = FIRST_PAUSE
         while True:
             left = deadline - time.monotonic()
             try:
-                response: ResponseT = await ask(request, timeout=max(left, 0.0), metadata=self._metadata)
+                answer: bytes = await ask(request, timeout=max(left, 0.0), metadata=self._metadata)
             except grpc.aio.AioRpcError as error:
                 wait = random.uniform(pause / 2, pause)
                 if error.code() is not grpc.StatusCode.UNAVAILABLE or time.monotonic() + wait >= deadline:
                     raise error_of(error.code().name, error.details() or "") from None
+            except grpc.aio.UsageError:
+                raise error_of(*CLOSED) from None
+            except asyncio.CancelledError:
+                # The library cancels calls when their channel closes: that is not for the task that asks.
+                if (task := asyncio.current_task()) is None or task.cancelling():
+                    raise
+                raise error_of(*CLOSED) from None
             else:
-                return response
+                return answer
             await asyncio.sleep(wait)
             pause = min(2 * pause, LONGEST_PAUSE)

@@ -10,6 +10,10 @@ class HostError(Exception):
         super().__init__(message)
         self.code = code
 
+    def __reduce__(self) -> tuple[type["HostError"], tuple[str, str]]:
+        # An exception is made anew of its text alone, in another process or as a copy.
+        return type(self), (self.code, str(self))
+
 
 class Unauthenticated(HostError):
     """The host does not take the token: it was replaced, or the plugin is disabled or removed."""
@@ -34,6 +38,9 @@ class DeadlineExceeded(HostError):
 class NotOffered(HostError):
     """This host does not offer the method."""
 
+
+CLOSED = "CANCELLED", "the connection to the host was closed"
+UNREADABLE = "INTERNAL", "what the host has answered cannot be read"
 
 _ERRORS: Mapping[str, type[HostError]] = {
     "UNAUTHENTICATED": Unauthenticated,

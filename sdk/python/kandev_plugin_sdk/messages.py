@@ -1,12 +1,13 @@
 """Messages of conversations."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from datetime import datetime
 
 from kandev_plugin_sdk._calls import Caller
 from kandev_plugin_sdk._generated import plugin_pb2 as wire
 from kandev_plugin_sdk.data import Message, MessageFilter, Page, PageInfo
+from kandev_plugin_sdk.errors import UNREADABLE, error_of
 
 MOST_ROWS = 200
 
@@ -26,7 +27,9 @@ class MessageReader:
         response = await self._response(wanted or MessageFilter(), page or Page())
         return _messages(response), _info(response)
 
-    async def all(self, wanted: MessageFilter | None = None, page_size: int = MOST_ROWS) -> AsyncIterator[Message]:
+    async def all(
+        self, wanted: MessageFilter | None = None, page_size: int = MOST_ROWS
+    ) -> AsyncGenerator[Message, None]:
         """Every message, page by page; each page is asked for while the one before is looked at. One that is written
         meanwhile comes too where it belongs behind what was read. Raises what `list` raises.
         """
@@ -91,7 +94,14 @@ def _messages(response: wire.ListMessagesResponse) -> list[Message]:
             each.author_type,
             each.content,
             each.type,
-            datetime.fromisoformat(each.created_at),
+            _time(each.created_at),
         )
         for each in response.messages
     ]
+
+
+def _time(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise error_of(*UNREADABLE) from None

@@ -1,12 +1,23 @@
 """The SDK apart from any host."""
 
+import copy
 import inspect
-from datetime import datetime
+import pickle
+from datetime import UTC, datetime
 from pathlib import Path
 
 import kandev_plugin_sdk
 import pytest
-from kandev_plugin_sdk import Host, MessageFilter, MessageReader
+from kandev_plugin_sdk import (
+    Host,
+    HostError,
+    Message,
+    MessageFilter,
+    MessageReader,
+    Page,
+    PageInfo,
+    Unavailable,
+)
 
 
 def test_no_generated_type_is_in_its_surface() -> None:
@@ -52,3 +63,23 @@ async def test_the_environment_names_the_host(monkeypatch: pytest.MonkeyPatch, t
 
 def test_a_token_is_not_shown() -> None:
     assert "planted" not in repr(Host("127.0.0.1:1", "planted"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Message("m", "s", "t", "", "agent", "text", "message", datetime(2026, 11, 30, tzinfo=UTC)),
+        MessageFilter(since="2026-11-30T00:00:00Z", types=("message",)),
+        Page(20, "cursor"),
+        PageInfo("cursor", has_more=True),
+    ],
+)
+def test_what_is_asked_and_answered_goes_to_other_processes(value: object) -> None:
+    assert pickle.loads(pickle.dumps(value)) == value
+    assert copy.deepcopy(value) == value
+
+
+@pytest.mark.parametrize("kind", [HostError, Unavailable])
+def test_what_a_call_failed_with_goes_to_other_processes(kind: type[HostError]) -> None:
+    for told in (pickle.loads(pickle.dumps(kind("CODE", "text"))), copy.copy(kind("CODE", "text"))):
+        assert (type(told), told.code, str(told)) == (kind, "CODE", "text")

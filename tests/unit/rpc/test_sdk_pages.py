@@ -2,13 +2,13 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
 import grpc
 import pytest
-from kandev_plugin_sdk import Host, InvalidArgument
+from kandev_plugin_sdk import Host, HostError, InvalidArgument
 from kandev_plugin_sdk._calls import SERVICE
 
 from shared.host_rpc.generated import plugin_pb2 as wire
@@ -18,27 +18,35 @@ PAGES = 5
 
 
 class ScriptedHost:
-    """Answers a list of `PAGES` pages with two messages each. `fail_from`: the first page that is refused."""
+    """Answers a list of `PAGES` pages with two messages each. `fail_from`: the first page that is refused. `answer`:
+    what is answered instead, whatever is asked. `hang`: nothing is, until the call ends.
+    """
 
-    def __init__(self, fail_from: int = PAGES) -> None:
+    def __init__(self, fail_from: int = PAGES, *, answer: bytes | None = None, hang: bool = False) -> None:
         self.asked: list[int] = []
         self._fail_from = fail_from
+        self._answer = answer
+        self._hang = hang
 
     async def list_messages(
         self, request: wire.ListMessagesRequest, context: grpc.aio.ServicerContext[Any, Any]
-    ) -> wire.ListMessagesResponse:
+    ) -> bytes:
         """The page that the cursor names."""
         number = int(request.page.cursor or 0)
         self.asked.append(number)
+        if self._hang:
+            await asyncio.Event().wait()
+        if self._answer is not None:
+            return self._answer
         if number >= self._fail_from:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "no")
         messages = [wire.Message(id=f"{number}-{each}", created_at="2026-11-30T10:00:00Z") for each in "ab"]
         more = number + 1 < PAGES
         info = wire.PageInfo(next_cursor=str(number + 1) if more else "", has_more=more)
-        return wire.ListMessagesResponse(messages=messages, page_info=info)
+        return wire.ListMessagesResponse(messages=messages, page_info=info).SerializeToString()
 
 
-Serve = Callable[[ScriptedHost], Any]
+Serve = Callable[[ScriptedHost], Awaitable[Host]]
 
 
 @pytest.fixture
@@ -48,10 +56,8 @@ async def serve() -> AsyncIterator[Serve]:
     hosts: list[Host] = []
 
     async def connected(scripted: ScriptedHost) -> Host:
-        handler = grpc.unary_unary_rpc_method_handler(
-            scripted.list_messages,
-            request_deserializer=wire.ListMessagesRequest.FromString,
-            response_serializer=wire.ListMessagesResponse.SerializeToString,
+        handler: grpc.RpcMethodHandler[Any, Any] = grpc.unary_unary_rpc_method_handler(
+            scripted.list_messages, request_deserializer=wire.ListMessagesRequest.FromString
         )
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"ListMessages": handler}),))
         port = server.add_insecure_port("127.0.0.1:0")
@@ -113,3 +119,45 @@ async def test_who_stops_looking_is_not_told_of_the_page_behind(serve: Serve) ->
     finally:
         loop.set_exception_handler(None)
     assert complaints == []
+
+
+@pytest.mark.parametrize("created_at", ["", "yesterday", "10000-01-01T00:00:00Z"])
+async def test_a_time_that_nothing_can_hold_is_an_answer_that_cannot_be_read(serve: Serve, created_at: str) -> None:
+    response = wire.ListMessagesResponse(messages=[wire.Message(id="m", created_at=created_at)])
+    await _cannot_be_read(await serve(ScriptedHost(answer=response.SerializeToString())))
+
+
+@pytest.mark.parametrize("answer", [b"\n garbage", b"\n", b"\x12\xff", b"{}", b"\n\x03\n\x01\xff"])
+async def test_an_answer_that_is_none_is_told_as_such(serve: Serve, answer: bytes) -> None:
+    await _cannot_be_read(await serve(ScriptedHost(answer=answer)))
+
+
+async def _cannot_be_read(host: Host) -> None:
+    with pytest.raises(HostError, match="cannot be read") as refused:
+        await host.messages().list()
+    assert refused.value.code == "INTERNAL"
+    with pytest.raises(HostError, match="cannot be read"):
+        [message async for message in host.messages().all()]
+
+
+async def test_who_waits_when_the_host_is_closed_is_told_and_not_cancelled(serve: Serve) -> None:
+    scripted = ScriptedHost(hang=True)
+    host = await serve(scripted)
+    reader = host.messages()
+    waiting = asyncio.ensure_future(reader.list())
+    await eventually(lambda: _count(scripted), bool)
+    await host.__aexit__(None, None, None)
+    for asked in (waiting, asyncio.ensure_future(reader.list())):
+        with pytest.raises(HostError, match="closed") as refused:
+            await asked
+        assert refused.value.code == "CANCELLED"
+
+
+async def test_who_is_cancelled_while_waiting_is(serve: Serve) -> None:
+    scripted = ScriptedHost(hang=True)
+    host = await serve(scripted)
+    waiting = asyncio.ensure_future(host.messages().list())
+    await eventually(lambda: _count(scripted), bool)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert waiting.cancelled()
