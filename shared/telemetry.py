@@ -40,7 +40,8 @@ class logged_with:  # noqa: N801 - read as a statement: `with logged_with(reques
         self._names = names
 
     def __enter__(self) -> None:
-        self._token = _NAMES.set({**_NAMES.get(), **self._names})
+        self._names = {**_NAMES.get(), **self._names}
+        self._token = _NAMES.set(self._names)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

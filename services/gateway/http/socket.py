@@ -1,7 +1,6 @@
 """The upgrade to the WebSocket."""
 
 from collections.abc import Mapping
-from contextlib import ExitStack
 
 from aiohttp import web
 
@@ -32,18 +31,19 @@ def actions(source: Source, hub: Hub, grants: Grants) -> Mapping[str, Action]:
 async def socket(request: web.Request) -> web.WebSocketResponse:
     """Serves one connection until either side closes it. The request's id is the connection's in what is logged."""
     caller, connections = request[CALLER], request.app[CONNECTIONS]
-    with ExitStack() as held:
-        try:
-            connections.require_staying()
-            place = held.enter_context(request.app[LIMITS].place(_address(request), caller.identity.user))
-        except RequestFailed as refused:
-            REFUSED_CONNECTIONS.labels(refused.failure.code).inc()
-            raise
+    try:
+        connections.require_staying()
+        place = request.app[LIMITS].place(_address(request), caller.identity.user)
+    except RequestFailed as refused:
+        REFUSED_CONNECTIONS.labels(refused.failure.code).inc()
+        raise
+    with place, logged_with(connection=request[REQUEST_ID]):
         connection = Connection(caller, request.app[HUB], request.app[ACTIONS], place)
         connections.add(connection)
-        held.callback(connections.discard, connection)
-        held.enter_context(logged_with(connection=request[REQUEST_ID]))
-        return await connection.serve(request)
+        try:
+            return await connection.serve(request)
+        finally:
+            connections.discard(connection)
 
 
 def _address(request: web.Request) -> str:

@@ -105,7 +105,8 @@ class Scope:
     """Who may read the session has changed since its revision was last asked for: the answer may be from before."""
 
     def __post_init__(self) -> None:
-        self.encoded_id = orjson.dumps(self.id)
+        # Copied: what the encoder returns keeps the 4 KiB that it was written into.
+        self.encoded_id = bytes(memoryview(orjson.dumps(self.id)))
         self.offer = self.consumer.offer
 
     @property

@@ -37,22 +37,27 @@ class Backlog:
     that is told much cannot push out the others.
     """
 
+    __slots__ = ("_shares", "_waiting", "size")
+
     def __init__(self) -> None:
-        self._waiting: deque[tuple[bytes, Owner | None]] = deque()
+        self._waiting: deque[tuple[bytes, Owner | None]] | None = None
+        """None while nothing waits, as nearly always: an empty one would be 760 bytes of each connection."""
         self._shares: dict[Owner, _Share] = {}
         self.size = 0
         """Bytes that wait."""
 
     def __len__(self) -> int:
         """Frames that wait."""
-        return len(self._waiting)
+        return 0 if self._waiting is None else len(self._waiting)
 
     def has_room(self, frames: int, size: int) -> bool:
         """Whether so many frames of `size` bytes in all fit beside what waits."""
-        return self.size + size <= MAX_BYTES and len(self._waiting) + frames <= MAX_FRAMES
+        return self.size + size <= MAX_BYTES and len(self) + frames <= MAX_FRAMES
 
     def append(self, text: bytes, owner: Owner | None = None) -> None:
         """Takes a text whatever waits already. What has no owner never gives way."""
+        if self._waiting is None:
+            self._waiting = deque()
         self._waiting.append((text, owner))
         self.size += len(text)
         if owner is not None:
@@ -78,7 +83,11 @@ class Backlog:
 
     def popleft(self) -> bytes:
         """Takes the text that came first. Raises IndexError when none waits."""
+        if self._waiting is None:
+            raise IndexError("nothing waits")
         text, owner = self._waiting.popleft()
+        if not self._waiting:
+            self._waiting = None
         self.size -= len(text)
         if owner is not None:
             share = self._shares[owner]
@@ -90,11 +99,11 @@ class Backlog:
 
     def clear(self) -> None:
         """Drops everything; nobody is told."""
-        self._waiting.clear()
+        self._waiting = None
         self._shares.clear()
         self.size = 0
 
     def _drop(self, owner: Owner) -> None:
         if (share := self._shares.pop(owner, None)) is not None:
             self.size -= share.size
-            self._waiting = deque(each for each in self._waiting if each[1] is not owner)
+            self._waiting = deque(each for each in self._waiting or () if each[1] is not owner) or None

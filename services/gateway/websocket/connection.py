@@ -62,8 +62,9 @@ class Connection:
         self._pending: dict[asyncio.Task[None], int] = {}
         self._page = asyncio.Lock()
         self._closing: asyncio.Task[None] | None = None
-        self._prepared = asyncio.Event()
-        self._ended = asyncio.Event()
+        # Futures rather than events, of which each would be 800 bytes of every connection.
+        self._prepared: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._socket = web.WebSocketResponse(
             heartbeat=HEARTBEAT_SECONDS, max_msg_size=MAX_MESSAGE_BYTES, compress=False, autoclose=False
         )
@@ -76,7 +77,7 @@ class Connection:
             await self._socket.prepare(request)
             self._transport = transport = request.transport
         finally:
-            self._prepared.set()
+            self._prepared.set_result(None)
         if transport is None:
             return self._socket
         self._outbox = Outbox(self._socket, transport, self._has_room, self._is_blocked)
@@ -88,7 +89,7 @@ class Connection:
                     await self._outbox.room()
         finally:
             self._let_go()
-            self._ended.set()
+            self._ended.set_result(None)
             if self._closing is None:
                 _count_close(self._socket.close_code or 1006)
                 await self._socket.close(drain=False)
@@ -206,15 +207,13 @@ class Connection:
         """Says why, and waits until the client has answered: aiohttp's own way would drop a client that does not read
         at once, and stop listening to it. A client whose upgrade is under way is told as soon as it is through.
         """
-        await self._prepared.wait()
+        await asyncio.wait([self._prepared])
         if self._transport is None or self._transport.is_closing():
             return
         _count_close(close.code)
         self._transport.write(closing_frame(close.code, close.reason))
-        try:
-            async with asyncio.timeout(close.patience):
-                await self._ended.wait()
-        except TimeoutError:
+        await asyncio.wait([self._ended], timeout=close.patience)
+        if not self._ended.done():
             logger.info("a client did not answer close %d and is cut", close.code)
             self._transport.abort()
 

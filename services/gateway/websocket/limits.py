@@ -1,8 +1,8 @@
 """How many connections a gateway has at a time, and how many scopes (pure)."""
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
 
 from shared.contracts.errors import RequestFailed
 
@@ -11,30 +11,40 @@ MAX_SCOPES = 256
 
 
 class Place:
-    """One connection's place, and how many scopes are held there.
+    """One connection's place until the end of a `with` block, and how many scopes are held there.
 
-    `holder`: whose scopes they are, on all of their connections. `held`: what holders have. `most`: what one may have.
+    `holder`: whose scopes they are, on all of their connections.
     """
 
-    def __init__(self, holder: str, held: Counter[str], most: int) -> None:
+    __slots__ = ("_address", "_holder", "_limits", "_scopes", "_user")
+
+    def __init__(self, limits: "Limits", address: str, user: str, holder: str) -> None:
+        self._limits = limits
+        self._address = address
+        self._user = user
         self._holder = holder
-        self._held = held
-        self._most = most
         self._scopes = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.leave()
+        self._limits.leave(self._address, self._user)
 
     def take_scope(self) -> None:
         """Counts one more scope. Raises RequestFailed `limit_exceeded` when the connection or the holder has enough."""
         if self._scopes >= MAX_SCOPES:
             raise RequestFailed("limit_exceeded", f"a connection may have {MAX_SCOPES} scopes")
-        if self._held[self._holder] >= self._most:
-            raise RequestFailed("limit_exceeded", f"there may be {self._most} scopes, on all connections together")
+        self._limits.take_scope(self._holder)
         self._scopes += 1
-        self._held[self._holder] += 1
 
     def leave_scope(self) -> None:
         """Counts one scope less."""
         self._scopes -= 1
-        _leave(self._held, self._holder)
+        self._limits.leave_scope(self._holder)
 
     def leave(self) -> None:
         """Counts none of the scopes any more."""
@@ -64,10 +74,10 @@ class Limits:
         """All scopes that are counted."""
         return self._scopes.total()
 
-    @contextmanager
-    def place(self, address: str, user: str) -> Iterator[Place]:
-        """A place for one connection within the block. Raises RequestFailed: `unavailable` when this process has none
-        left for anybody, which another gateway may have; `limit_exceeded` when the address or the user has enough.
+    def place(self, address: str, user: str) -> Place:
+        """A place for one connection, taken at once, and left at the end of the `with` block that it is for. Raises
+        RequestFailed: `unavailable` when this process has none left for anybody, which another gateway may have;
+        `limit_exceeded` when the address or the user has enough.
         """
         if self._total >= self._everybody:
             raise RequestFailed("unavailable", f"this gateway has {self._everybody} connections and takes no more")
@@ -78,14 +88,25 @@ class Limits:
         self._total += 1
         self._addresses[address] += 1
         self._users[user] += 1
-        place = Place(address if self._user is None else user, self._scopes, self._most_scopes)
-        try:
-            yield place
-        finally:
-            place.leave()
-            self._total -= 1
-            _leave(self._addresses, address)
-            _leave(self._users, user)
+        return Place(self, address, user, address if self._user is None else user)
+
+    def leave(self, address: str, user: str) -> None:
+        """Counts one connection less."""
+        self._total -= 1
+        _leave(self._addresses, address)
+        _leave(self._users, user)
+
+    def take_scope(self, holder: str) -> None:
+        """Counts one more scope of a holder. Raises RequestFailed `limit_exceeded` when that one has enough."""
+        if self._scopes[holder] >= self._most_scopes:
+            raise RequestFailed(
+                "limit_exceeded", f"there may be {self._most_scopes} scopes, on all connections together"
+            )
+        self._scopes[holder] += 1
+
+    def leave_scope(self, holder: str) -> None:
+        """Counts one scope of a holder less."""
+        _leave(self._scopes, holder)
 
 
 def _leave(counts: Counter[str], key: str) -> None:

@@ -9,9 +9,15 @@ from services.gateway.scopes.memory import Memory
 from services.gateway.scopes.projection import View
 from services.gateway.scopes.scope import Grant, Scope
 from services.gateway.source.positions import KnownPositions
+from services.gateway.websocket.limits import Limits, Place
 from shared.contracts.identity import LOCAL_USER, Identity
 from shared.contracts.receipts import ChangeReceipt, RemovedReceipt
 from tests.unit.gateway.memory_source import MemorySource, NotingConsumer, entry, settled
+
+
+def place(scopes: int) -> Place:
+    """A connection's place, for so many scopes."""
+    return Limits(everybody=1, address=1, user=None, scopes=scopes).place("somebody", "somebody")
 
 
 class MemoryEarlier:

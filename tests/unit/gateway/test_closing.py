@@ -1,23 +1,20 @@
 """A connection that is ended while its upgrade is under way."""
 
-from collections import Counter
-
 import aiohttp
 from aiohttp import test_utils, web
 
 from services.gateway.identity.caller import LOCAL_CALLER
 from services.gateway.websocket.closes import UNAUTHENTICATED
 from services.gateway.websocket.connection import Connection
-from services.gateway.websocket.limits import Place
 from services.gateway.websocket.registry import Connections
-from tests.unit.gateway.in_memory import Gateway
+from tests.unit.gateway.in_memory import Gateway, place
 
 
 async def test_it_is_told_as_soon_as_it_is_through() -> None:
     gateway, connections = Gateway(), Connections()
 
     async def socket(request: web.Request) -> web.WebSocketResponse:
-        connection = Connection(LOCAL_CALLER, gateway.hub, {}, Place("local", Counter(), 1))
+        connection = Connection(LOCAL_CALLER, gateway.hub, {}, place(1))
         connections.add(connection)
         assert connections.end(LOCAL_CALLER.identity.user, ()) == 1
         try:

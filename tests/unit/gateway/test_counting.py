@@ -1,7 +1,6 @@
 """What a gateway counts of receipts, checks and resets."""
 
 import asyncio
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -11,12 +10,11 @@ from services.gateway.metrics import METRICS
 from services.gateway.scopes import checks as checks_module
 from services.gateway.scopes.scope import Phase
 from services.gateway.websocket.connection import Connection
-from services.gateway.websocket.limits import Place
 from shared.broker.receipts import Interruption, ReceiptEntry
 from shared.contracts.errors import RequestFailed
 from shared.contracts.identity import Identity
 from tests.support.counting import counting
-from tests.unit.gateway.in_memory import Gateway
+from tests.unit.gateway.in_memory import Gateway, place
 from tests.unit.gateway.memory_source import NotingConsumer, entry, settled
 from tests.unit.gateway.receipts import change, removed
 
@@ -124,7 +122,7 @@ async def test_an_incomplete_receipt_resets_every_live_scope(gateway: Gateway) -
 
 
 async def test_scopes_whose_client_had_no_room_are_counted_once_it_has(gateway: Gateway) -> None:
-    connection = Connection(LOCAL_CALLER, gateway.hub, {}, Place("somebody", Counter(), 2))
+    connection = Connection(LOCAL_CALLER, gateway.hub, {}, place(2))
     live, awaiting = await gateway.opened("live"), await gateway.opened("awaiting")
     connection.scopes.update({"live": live, "awaiting": awaiting})
     awaiting.await_reset()

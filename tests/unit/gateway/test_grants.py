@@ -1,7 +1,6 @@
 """What plugins are granted, in every order in which an installation can change (G10)."""
 
 import asyncio
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -16,12 +15,11 @@ from services.gateway.scopes.grants import Grants, Refused
 from services.gateway.scopes.scope import Grant, Phase, Scope
 from services.gateway.websocket.backlog import Owner
 from services.gateway.websocket.connection import Connection
-from services.gateway.websocket.limits import Place
 from services.gateway.websocket.subscriptions import Subscriptions
 from shared.contracts.base import Contract
 from shared.contracts.wire import SUBSCRIBE, ClientMessage, Subscribed, SubscribeRefused
 from tests.support.plugins import manifest
-from tests.unit.gateway.in_memory import Gateway
+from tests.unit.gateway.in_memory import Gateway, place
 from tests.unit.gateway.memory_source import settled
 from tests.unit.gateway.receipts import change
 
@@ -66,7 +64,7 @@ class Replies(Connection):
     """A connection of the local user; what it is sent is noted."""
 
     def __init__(self, gateway: Gateway) -> None:
-        super().__init__(LOCAL_CALLER, gateway.hub, {}, Place("local", Counter(), 100))
+        super().__init__(LOCAL_CALLER, gateway.hub, {}, place(100))
         self.consumer = gateway.consumer
         self.replies: list[Contract] = []
 
