@@ -6,6 +6,9 @@ no more places are put in order than a page for each value. Other filters are lo
 
 The byte cap is kept by the database, as for pages of one session (`services/reader/pages.py`). Whatever of a row has no
 bound of its own is counted.
+
+A list goes through all conversations, so that one row that cannot be told would end it for all. In a table that was
+there before this schema content and type may be NULL, which is none of either, and ids of any length.
 """
 
 # ruff: noqa: S608 - statements are put together from the literals of this module; every value is a parameter
@@ -27,7 +30,8 @@ _TABLE = "public.task_session_messages"
 _COLUMNS = ("id", "task_session_id", "task_id", "turn_id", "author_type", "type", "created_at")
 """In the order of a `HostRow`, which ends with the content and whether it is kept."""
 
-_WEIGHT = f"octet_length(p.content) + octet_length(p.type) + coalesce(octet_length(p.turn_id), 0) + {ROW_BYTES}"
+_TEXTS = ("content", "type", "turn_id", "id", "task_session_id", "task_id")
+_WEIGHT = " + ".join((*(f"coalesce(octet_length(p.{text}), 0)" for text in _TEXTS), str(ROW_BYTES)))
 _FILTERS: dict[Leader, str] = {"sessions": "task_session_id", "tasks": "task_id", "types": "type"}
 
 
@@ -86,7 +90,7 @@ def statement_of(shape: Shape) -> str:
         found = f"""
 SELECT {columns}
   FROM (SELECT walk.created_at, walk.id
-          FROM unnest($3::text[]) wanted(value) CROSS JOIN LATERAL ({_walk(shape, "m.created_at, m.id")}) walk
+          FROM unnest($3::text[]) wanted(value) CROSS JOIN LATERAL ({_walks(shape, "m.created_at, m.id")}) walk
          ORDER BY walk.created_at, walk.id COLLATE "C" LIMIT $2::integer + 1) place
   CROSS JOIN LATERAL (SELECT * FROM {_TABLE} m WHERE m.id = place.id LIMIT 1) m"""
     else:
@@ -102,8 +106,19 @@ SELECT {", ".join(f"q.{column}" for column in _COLUMNS)},
  ORDER BY q.n"""
 
 
-def _walk(shape: Shape, columns: str) -> str:
-    """The first rows of one value of the leading filter."""
+def _walks(shape: Shape, columns: str) -> str:
+    """The first rows of `wanted.value`."""
+    walk = _walk(shape, columns)
+    if shape.given[0] != "types":
+        return walk
+    # No row has both, and where the column is NOT NULL the second walk ends before it begins.
+    return f"({walk}) UNION ALL ({_walk(shape, columns, untyped=True)})"
+
+
+def _walk(shape: Shape, columns: str, *, untyped: bool = False) -> str:
+    """The first rows of one value of the leading filter. `untyped`: those whose type is NULL, for the value that stands
+    for no type.
+    """
     # The index of everything is one of an expression, so that it serves nothing else (migration 0010).
     everything = not shape.given
     time = "(m.created_at AT TIME ZONE 'UTC')" if everything else "m.created_at"
@@ -121,7 +136,10 @@ def _walk(shape: Shape, columns: str) -> str:
 
     for position, name in enumerate(shape.given):
         if position > 0:
-            conditions.append(f"m.{_FILTERS[name]} = ANY (${number}::text[])")
+            value = "coalesce(m.type, '')" if name == "types" else f"m.{_FILTERS[name]}"
+            conditions.append(f"{value} = ANY (${number}::text[])")
+        elif untyped:
+            conditions.append("wanted.value = '' AND m.type IS NULL")
         else:
             conditions.append(f"m.{_FILTERS[name]} = {'wanted.value' if shape.several else f'${number}::text'}")
         number += 1
@@ -131,8 +149,10 @@ def _walk(shape: Shape, columns: str) -> str:
         conditions.append(bound("<"))
     if shape.after:
         conditions.append(bound(">", place=True))
+    # The planner does not take IS NULL for a constant: named first, the order is still that of the index.
+    order = f'{"m.type, " if untyped else ""}{time}, m.id COLLATE "C"'
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f'SELECT {columns} FROM {_TABLE} m {where} ORDER BY {time}, m.id COLLATE "C" LIMIT $2::integer + 1'
+    return f"SELECT {columns} FROM {_TABLE} m {where} ORDER BY {order} LIMIT $2::integer + 1"
 
 
 async def list_host_messages(pool: asyncpg.Pool, read: HostMessages, most_bytes: int) -> bytes:

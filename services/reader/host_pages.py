@@ -14,7 +14,7 @@ from shared.host_rpc.generated import plugin_pb2 as wire
 from shared.sanitizer import public_utf8
 from shared.times import format_microseconds
 
-HostRow: TypeAlias = tuple[str, str, str | None, str | None, str, str, int, bytes, bool]
+HostRow: TypeAlias = tuple[str, str, str | None, str | None, str, str | None, int, bytes | None, bool]
 """Id, session, task, turn, author, type, time in microseconds since 1970, content as it is stored, in UTF-8; and that
 the page has it.
 """
@@ -46,7 +46,7 @@ def response_of(rows: Sequence[HostRow], *, has_more: bool) -> bytes:
         message.id = message_id
         message.session_id = session_id
         message.author_type = _USER if author_type == _USER else _AGENT
-        message.content = _content(content)  # type: ignore[assignment]  # bytes of UTF-8 are taken as well, and looked at
+        message.content = _content(content or b"")  # type: ignore[assignment]  # bytes of UTF-8 are taken as well, and looked at
         message.type = message_type or UNNAMED
         message.created_at = _second(created_at // _SECOND)
         if task_id:

@@ -10,10 +10,8 @@ import re
 
 from shared.contracts.reads import Keyset
 
-MOST_CHARACTERS = 4096
-"""Nothing longer is looked at: a cursor of the longest id, in any alphabet, stays below it."""
-
-_FORM = re.compile(r"(-?\d{1,19}):([^\x00]{0,255})", re.ASCII | re.DOTALL)
+# An id of any length: in a table that another program has made, longer ones than ours may stand.
+_FORM = re.compile(r"(-?\d{1,19}):([^\x00]*)", re.ASCII | re.DOTALL)
 
 # What PostgreSQL can hold, in microseconds since 1970: moments, and its two infinities (see `shared.database`).
 _EARLIEST, _LATEST = -210_866_803_200_000_000, 9_224_318_015_999_999_999
@@ -27,7 +25,7 @@ def cursor_of(place: Keyset) -> str:
 
 def place_of(cursor: str) -> Keyset | None:
     """The place of a cursor; `None`, the beginning, for what is none."""
-    if not cursor or len(cursor) > MOST_CHARACTERS:
+    if not cursor:
         return None
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()

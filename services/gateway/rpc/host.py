@@ -25,7 +25,7 @@ Context = ServicerContext[bytes, bytes]
 SERVICE = wire.DESCRIPTOR.services_by_name["Host"].full_name
 
 MOST_READS = 8
-"""Reads under way at once: of at most 8 MiB each, as JSON, as rows and as messages. Others wait, within their time."""
+"""Reads under way at once: each is a response of 8 MiB, or of one message of 16. Others wait, within their time."""
 
 MOST_SECONDS = 30.0
 """A deadline further ahead is none: no statement of the reader takes longer."""

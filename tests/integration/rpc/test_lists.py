@@ -181,7 +181,7 @@ def encoded(text: str) -> str:
     "cursor",
     [
         *("50", "-1", "nonsense", "====", "é", "a" * 100_000, encoded("1:"), encoded("x:y"), encoded("1")),
-        *(encoded(f"{10**18 - 1}0:m"), encoded(f"-{2**63}:m"), encoded("0:a\x00b"), encoded("-9:" + "i" * 300)),
+        *(encoded(f"{10**18 - 1}0:m"), encoded(f"-{2**63}:m"), encoded("0:a\x00b")),
     ],
 )
 async def test_what_is_no_cursor_begins_at_the_beginning(calls: Calls, rows: Rows, cursor: str) -> None:

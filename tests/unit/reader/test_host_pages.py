@@ -15,11 +15,12 @@ def row(
     task_id: str | None = "t",
     turn_id: str | None = None,
     author_type: str = "agent",
-    message_type: str = "message",
+    message_type: str | None = "message",
     created_at: int = 1_000_000,
-    content: str = "text",
+    content: str | None = "text",
 ) -> HostRow:
-    return (message_id, "s", task_id, turn_id, author_type, message_type, created_at, content.encode(), True)
+    stored = None if content is None else content.encode()
+    return (message_id, "s", task_id, turn_id, author_type, message_type, created_at, stored, True)
 
 
 def page(*rows: HostRow, has_more: bool = False) -> wire.ListMessagesResponse:
@@ -66,6 +67,11 @@ def test_what_was_written_for_the_agent_is_left_out() -> None:
 def test_a_row_of_no_task_has_an_empty_one() -> None:
     (message,) = page(row(task_id=None)).messages
     assert (message.task_id, message.turn_id) == ("", "")
+
+
+def test_what_may_be_null_is_none() -> None:
+    (message,) = page(row(message_type=None, content=None)).messages
+    assert (message.type, message.content) == ("message", "")
 
 
 def test_a_turn_that_cannot_be_is_none() -> None:

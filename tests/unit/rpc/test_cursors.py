@@ -7,18 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.contracts.reads import Keyset
-from shared.host_rpc.cursors import MOST_CHARACTERS, cursor_of, place_of
+from shared.host_rpc.cursors import cursor_of, place_of
 
 INFINITIES = [946_684_800_000_000 - 2**63, 946_684_800_000_000 + 2**63 - 1]
 TIMES = st.integers(-210_866_803_200_000_000, 9_224_318_015_999_999_999) | st.sampled_from(INFINITIES)
-IDS = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=255)
+IDS = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=300)
 
 
 @given(TIMES, IDS)
 def test_a_place_comes_back(time: int, row: str) -> None:
     cursor = cursor_of(Keyset(time=time, id=row))
     assert place_of(cursor) == Keyset(time=time, id=row)
-    assert len(cursor) <= MOST_CHARACTERS
     assert cursor.isascii()
 
 
@@ -34,7 +33,6 @@ def test_whatever_comes_is_a_place_that_the_source_can_hold_or_the_beginning(cur
         "",
         "1",
         ":",
-        "1:" + "i" * 256,
         "1:\x00",
         "+1:m",
         " 1:m",
