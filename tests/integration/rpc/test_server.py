@@ -1,21 +1,27 @@
 """The server itself: deadlines, load, its end, TLS, and the port."""
 
 import asyncio
+import json
 import subprocess
-from collections.abc import Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
 import grpc
 import pytest
+from faststream.redis.parser import BinaryMessageFormatV1
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2_grpc
 from kandev_plugin_sdk import DeadlineExceeded, Host, MessageFilter, Unauthenticated, Unavailable
 from pydantic import SecretStr
+from redis.asyncio import Redis
 
 from services.gateway.main import serve
 from services.gateway.rpc.server import MOST_CALLS
 from services.gateway.rpc.streams import MOST_STREAMS
+from shared.broker.cursor import START, Cursor
+from shared.contracts import streams
 from shared.settings import Settings
 from tests.integration.rpc.calls import Calls, Rows
 from tests.integration.rpc.conftest import new_plugin
@@ -228,6 +234,48 @@ async def test_lists_go_on_when_one_of_two_readers_dies(stack: Stack) -> None:
         await asyncio.sleep(0)
         await stack.kill("first")
         assert await asyncio.gather(*lists) == [names] * 4
+
+
+@asynccontextmanager
+async def _a_reader_of_another_version(stack: Stack, ok: bytes, body: bytes) -> AsyncIterator[None]:
+    """Answers every list with this, in the place of the reader."""
+
+    async def read(redis: Redis) -> None:
+        cursor = Cursor(redis, {streams.READS: START})
+        while True:
+            for fields in [fields for _, rows in await cursor.read(64) for _, fields in rows]:
+                request = json.loads(BinaryMessageFormatV1.parse(fields[b"__data__"])[0])
+                if request["read"]["kind"] == "host_messages":
+                    await redis.xadd(request["reply_to"], {"i": request["request_id"], "o": ok, "b": body})
+
+    await stack.stop("reader")
+    async with Redis.from_url(stack.redis_url) as redis:
+        reading = asyncio.ensure_future(read(redis))
+        try:
+            yield
+        finally:
+            reading.cancel()
+            await asyncio.wait([reading])
+
+
+@pytest.mark.parametrize(
+    ("ok", "body"),
+    [
+        (b"1", b'{"kind":"host_messages","rows":[],"has_more":false}'),
+        (b"1", b""),
+        (b"0", b"\n\x00\x12\x00"),
+        (b"0", b'{"error":{"code":"a code to come","message":"m"}}'),
+    ],
+)
+async def test_what_a_reader_of_another_version_answers_is_no_page(stack: Stack, ok: bytes, body: bytes) -> None:
+    plugin = await new_plugin(stack)
+    async with grpc.aio.insecure_channel(stack.rpc_of()) as channel:
+        calls = Calls(channel, plugin.token)
+        async with _a_reader_of_another_version(stack, ok, body):
+            assert await calls.refused() == ("UNAVAILABLE", "the answer cannot be read; ask again")
+        await stack.start("reader")
+        await stack.ready("reader")
+        await eventually(lambda: _unless_full(calls.page()), bool)
 
 
 async def _done(asked: Sequence[asyncio.Future[list[str]]]) -> int:
