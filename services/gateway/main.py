@@ -134,7 +134,7 @@ class Gateway:
         broker = open_broker(settings.redis_url)
         clients = [connect(settings.redis_url) for _ in range(2)]
         positions, inbox = KnownPositions(), ReplyInbox(clients[0])
-        source = Source(Outgoing(broker, clients[0]), inbox, positions, settings.request_timeout)
+        source = Source(Outgoing(clients[0]), inbox, positions, settings.request_timeout)
         memory = Memory(settings.resume_megabytes << 20)
         receipts, earlier = ReceiptReader(clients[1], partitions), Recalling(clients[0], partitions)
         hub = Hub(source, positions, memory, earlier)

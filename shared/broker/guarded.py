@@ -28,6 +28,7 @@ from redis.exceptions import ResponseError
 
 from shared.broker.connection import BROKER_ERRORS, RETRY_SECONDS, connect, stop_if_cancelled
 from shared.broker.cursor import LOOK_SECONDS, entry_key, id_after, last_id, resumed
+from shared.contracts.base import Contract
 
 # The library pauses five seconds after any fetch that failed, one lost connection included, and offers no setting for
 # it: nothing would be read, nor written, for as long after Redis answers again. Its loop reads this name at each turn.
@@ -82,6 +83,15 @@ class Subscription(StreamSub):
     def add_prefix(self, prefix: str) -> Self:
         """Itself, for the prefix that no broker of `open_broker` has."""
         return super().add_prefix(prefix) if prefix else self
+
+
+async def encoded(message: Contract, name: str) -> bytes:
+    """The field `__data__` of an entry that a subscriber takes, for what is written past the broker. `name`: of the
+    message, in its headers.
+    """
+    body = message.model_dump_json().encode()
+    headers = {"content-type": "application/json"}
+    return await BinaryMessageFormatV1.encode(message=body, reply_to=None, headers=headers, correlation_id=name)
 
 
 UNREADABLE = b"an entry that cannot be read"

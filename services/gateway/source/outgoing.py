@@ -7,14 +7,13 @@ is not written at all.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
-from faststream.redis import RedisBroker
 from redis.asyncio import Redis
-from redis.asyncio.client import Pipeline
 
-from shared.contracts.base import Contract
+from shared.broker.guarded import encoded
+from shared.contracts.replies import Envelope
 
 KEEP_REQUESTS = 10_000
 """Most requests kept in a stream (approximately). More than that waiting are past their deadlines anyway."""
@@ -22,35 +21,27 @@ KEEP_REQUESTS = 10_000
 AT_ONCE = 64
 """Most requests of one pipeline. What waits is bounded by those who ask: `services.gateway.source.requests`."""
 
-_Step = Callable[[Pipeline], Awaitable[object]]
+_Command: TypeAlias = tuple[str | bytes | int, ...]
 
 
 class Outgoing:
     """Writes requests in the order in which they come. Every method raises `BROKER_ERRORS`."""
 
-    def __init__(self, broker: RedisBroker, client: Redis) -> None:
-        self._broker = broker
+    def __init__(self, client: Redis) -> None:
         self._client = client
-        self._waiting: deque[tuple[_Step, asyncio.Future[Any]]] = deque()  # Any: what Redis answers to each step
+        self._waiting: deque[tuple[_Command, asyncio.Future[Any]]] = deque()  # Any: what Redis answers to each command
         self._writing: asyncio.Task[None] | None = None
         self._closed = False
 
-    async def publish(self, request: Contract, stream: str) -> bytes:
+    async def publish(self, request: Envelope, stream: str) -> bytes:
         """Writes a request; returns the id of its entry."""
-
-        async def step(pipeline: Pipeline) -> None:
-            await self._broker.publish(request, stream=stream, maxlen=KEEP_REQUESTS, pipeline=pipeline)
-
-        entry_id: bytes = await self._written(step)
+        body = await encoded(request, request.request_id)
+        entry_id: bytes = await self._written("XADD", stream, "MAXLEN", "~", KEEP_REQUESTS, "*", "__data__", body)
         return entry_id
 
     async def remove(self, stream: str, *entries: bytes) -> None:
         """Takes entries back."""
-
-        async def step(pipeline: Pipeline) -> None:
-            pipeline.xdel(stream, *entries)
-
-        await self._written(step)
+        await self._written("XDEL", stream, *entries)
 
     async def close(self) -> None:
         """Gives up what was not written yet, and takes no more: what is written while connections are closed makes
@@ -61,11 +52,11 @@ class Outgoing:
             self._writing.cancel()
             await asyncio.wait([self._writing])
 
-    async def _written(self, step: _Step) -> Any:
+    async def _written(self, *command: str | bytes | int) -> Any:
         if self._closed:
             raise ConnectionError("nothing is written any more")
         written: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting.append((step, written))
+        self._waiting.append((command, written))
         if self._writing is None or self._writing.done():
             self._writing = asyncio.get_running_loop().create_task(self._write())
         return await written
@@ -74,10 +65,7 @@ class Outgoing:
         """Writes until nothing waits. Bounded by the client's own timeouts."""
         while batch := self._next():
             try:
-                pipeline = self._client.pipeline(transaction=False)
-                for step, _ in batch:
-                    await step(pipeline)
-                answers = await pipeline.execute(raise_on_error=False)
+                answers = await self._answers([command for command, _ in batch])
             except Exception as error:  # noqa: BLE001 - whatever it is, each asker is told, or it would wait in vain
                 answers = [error] * len(batch)
             for (_, written), answer in zip(batch, answers, strict=True):
@@ -88,11 +76,19 @@ class Outgoing:
                 else:
                     written.set_result(answer)
 
-    def _next(self) -> list[tuple[_Step, "asyncio.Future[Any]"]]:
+    async def _answers(self, commands: Sequence[_Command]) -> Sequence[Any]:
+        if len(commands) == 1:  # as nearly always: half of what a pipeline of one takes
+            return [await self._client.execute_command(*commands[0])]
+        pipeline = self._client.pipeline(transaction=False)
+        for command in commands:
+            pipeline.execute_command(*command)  # type: ignore[no-untyped-call]  # as redis-py leaves it
+        return await pipeline.execute(raise_on_error=False)
+
+    def _next(self) -> list[tuple[_Command, "asyncio.Future[Any]"]]:
         """What is written next, without those whose askers have gone."""
-        batch: list[tuple[_Step, asyncio.Future[Any]]] = []
+        batch: list[tuple[_Command, asyncio.Future[Any]]] = []
         while self._waiting and len(batch) < AT_ONCE:
-            step, written = self._waiting.popleft()
+            command, written = self._waiting.popleft()
             if not written.done():
-                batch.append((step, written))
+                batch.append((command, written))
         return batch

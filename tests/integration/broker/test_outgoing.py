@@ -11,7 +11,6 @@ from redis.asyncio import Redis
 from deploy.local.redis import RedisServer
 from services.gateway.source.outgoing import AT_ONCE, Outgoing
 from shared.broker.connection import BROKER_ERRORS, connect
-from shared.broker.guarded import open_broker
 from shared.contracts import streams
 from shared.contracts.identity import LOCAL_USER
 from shared.contracts.reads import ReadRequest, WorkspaceList
@@ -28,13 +27,10 @@ def request(number: int) -> ReadRequest:
 
 @pytest.fixture
 async def outgoing(redis_server: RedisServer) -> AsyncIterator[Outgoing]:
-    url = SecretStr(redis_server.url)
-    broker, client = open_broker(url), connect(url)
-    await broker.connect()
-    outgoing = Outgoing(broker, client)
+    client = connect(SecretStr(redis_server.url))
+    outgoing = Outgoing(client)
     yield outgoing
     await outgoing.close()
-    await broker.stop()
     await client.aclose()
 
 

@@ -17,7 +17,6 @@ from services.gateway.source.positions import KnownPositions
 from services.gateway.source.requests import Source
 from shared.broker import replies
 from shared.broker.connection import connect
-from shared.broker.guarded import open_broker
 from shared.broker.replies import REMOVE_BYTES, ReplyInbox, ReplyWriter, deadline_ms, is_past
 from shared.contracts import streams
 from shared.contracts.commands import CreateMessage
@@ -187,12 +186,8 @@ async def test_an_entry_that_is_no_reply_costs_a_line(
 
 
 @pytest.mark.parametrize("ok", ["1", "0"])
-async def test_an_answer_that_is_none_may_be_asked_for_again(
-    asking: Asking, ok: str, redis_server: RedisServer
-) -> None:
-    broker = open_broker(SecretStr(redis_server.url))
-    await broker.connect()
-    source = Source(Outgoing(broker, asking.client), asking.inbox, KnownPositions(), request_timeout=30)
+async def test_an_answer_that_is_none_may_be_asked_for_again(asking: Asking, ok: str) -> None:
+    source = Source(Outgoing(asking.client), asking.inbox, KnownPositions(), request_timeout=30)
     reading = asyncio.create_task(source.check(("s",)))
 
     async def asked() -> str | None:
@@ -204,7 +199,6 @@ async def test_an_answer_that_is_none_may_be_asked_for_again(
     await asking.client.xadd(asking.inbox.name, {"i": request_id or "", "o": ok, "b": '{"no":"answer"}'})
     with pytest.raises(RequestFailed) as failed:
         await reading
-    await broker.stop()
     assert failed.value.failure.code == "unavailable"
 
 
@@ -230,13 +224,9 @@ async def test_what_nobody_reads_is_bounded_in_bytes(asking: Asking, monkeypatch
     assert await asking.client.xlen("conversation:replies:gone") >= 10
 
 
-async def test_a_command_that_nobody_answers_is_taken_back(
-    asking: Asking, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_command_that_nobody_answers_is_taken_back(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replies, "ATTEMPT_SECONDS", 0.05)
-    broker = open_broker(SecretStr(redis_server.url))
-    await broker.connect()
-    source = Source(Outgoing(broker, asking.client), asking.inbox, KnownPositions(), request_timeout=0.3)
+    source = Source(Outgoing(asking.client), asking.inbox, KnownPositions(), request_timeout=0.3)
     command = CreateMessage(message_id="m", session_id="s", author_type="user", content="x" * 1000)
     asks = [asyncio.create_task(source.command(LOCAL_USER, command)) for _ in range(10)]
     longest = 0
@@ -245,7 +235,6 @@ async def test_a_command_that_nobody_answers_is_taken_back(
     for ask in asks:
         with pytest.raises(RequestFailed):
             await ask
-    await broker.stop()
     assert 0 < longest <= 10
     assert await asking.client.xlen(streams.COMMANDS) == 0
 
@@ -256,27 +245,20 @@ def test_deadlines() -> None:
 
 
 @pytest.mark.parametrize("read", ["messages", "turns"])
-async def test_every_page_read_names_the_least_revision_that_is_known(
-    asking: Asking, redis_server: RedisServer, read: str
-) -> None:
+async def test_every_page_read_names_the_least_revision_that_is_known(asking: Asking, read: str) -> None:
     """G2."""
     positions = KnownPositions()
     positions.enter("e")
     positions.note("s", "e", 41)
     positions.note("s", "e", 40)
     positions.note("s", "other", 99)
-    broker = open_broker(SecretStr(redis_server.url))
-    await broker.connect()
-    try:
-        source = Source(Outgoing(broker, asking.client), asking.inbox, positions, request_timeout=0.2)
-        asks: dict[str, Callable[[], Awaitable[object]]] = {
-            "messages": lambda: source.messages(MessagesPage(identity=LOCAL_USER, session_id="s")),
-            "turns": lambda: source.turns(TurnsPage(identity=LOCAL_USER, session_id="s")),
-        }
-        with pytest.raises(RequestFailed):
-            await asks[read]()
-    finally:
-        await broker.stop()
+    source = Source(Outgoing(asking.client), asking.inbox, positions, request_timeout=0.2)
+    asks: dict[str, Callable[[], Awaitable[object]]] = {
+        "messages": lambda: source.messages(MessagesPage(identity=LOCAL_USER, session_id="s")),
+        "turns": lambda: source.turns(TurnsPage(identity=LOCAL_USER, session_id="s")),
+    }
+    with pytest.raises(RequestFailed):
+        await asks[read]()
     found = await asking.client.xrange(streams.READS)
     assert found
     text = repr(found[0])
