@@ -78,10 +78,10 @@ class Outgoing:
 
     async def _answers(self, commands: Sequence[_Command]) -> Sequence[Any]:
         if len(commands) == 1:  # as nearly always: half of what a pipeline of one takes
-            return [await self._client.execute_command(*commands[0])]
+            return [await self._client.execute_command(*commands[0])]  # type: ignore[no-untyped-call]  # as redis-py leaves it
         pipeline = self._client.pipeline(transaction=False)
         for command in commands:
-            pipeline.execute_command(*command)  # type: ignore[no-untyped-call]  # as redis-py leaves it
+            pipeline.execute_command(*command)
         return await pipeline.execute(raise_on_error=False)
 
     def _next(self) -> list[tuple[_Command, "asyncio.Future[Any]"]]:
