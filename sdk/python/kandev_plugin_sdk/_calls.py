@@ -9,7 +9,7 @@ from typing import TypeVar
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from kandev_plugin_sdk.errors import CLOSED, UNREADABLE, error_of
+from kandev_plugin_sdk.errors import CLOSED, NO_TOKEN, UNREADABLE, error_of
 
 SERVICE = "kandev.plugin.v1.Host"
 
@@ -24,11 +24,14 @@ class Caller:
 
     def __init__(self, channel: grpc.aio.Channel, token: str, timeout: float) -> None:
         self._channel = channel
+        self._token = token
         self._metadata = (("authorization", f"Bearer {token}"),)
         self._timeout = timeout
 
     async def call(self, method: str, request: Message, parse: Callable[[bytes], ResponseT]) -> ResponseT:
         """The response. Raises HostError."""
+        if not (self._token.isascii() and self._token.isprintable()):  # the library would fail at it in its own way
+            raise error_of(*NO_TOKEN)
         answer = await self._answer(f"/{SERVICE}/{method}", request.SerializeToString())
         try:
             return parse(answer)

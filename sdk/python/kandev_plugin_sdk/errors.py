@@ -40,6 +40,7 @@ class NotOffered(HostError):
 
 
 CLOSED = "CANCELLED", "the connection to the host was closed"
+NO_TOKEN = "UNAUTHENTICATED", "the token holds a character that no token has"
 UNREADABLE = "INTERNAL", "what the host has answered cannot be read"
 
 _ERRORS: Mapping[str, type[HostError]] = {

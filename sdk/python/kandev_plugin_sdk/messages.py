@@ -21,8 +21,8 @@ class MessageReader:
     async def list(
         self, wanted: MessageFilter | None = None, page: Page | None = None
     ) -> tuple[list[Message], PageInfo]:
-        """One page. Raises HostError, ValueError for a time without a zone, and TypeError for a text where there should
-        be several.
+        """One page. Raises HostError, ValueError for a time without a zone or a text that no request can hold, and
+        TypeError for a text where there should be several.
         """
         response = await self._response(wanted or MessageFilter(), page or Page())
         return _messages(response), _info(response)
@@ -61,7 +61,8 @@ class MessageReader:
                 until=_text("until", wanted.until),
                 types=_values("types", wanted.types),
             ),
-            page=wire.Page(limit=page.limit, cursor=page.cursor),
+            # The host takes any number for one of these, and a request can hold no larger ones than of 32 bits.
+            page=wire.Page(limit=max(0, min(page.limit, MOST_ROWS)), cursor=page.cursor),
         )
         return await self._caller.call("ListMessages", request, wire.ListMessagesResponse.FromString)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
-from kandev_plugin_sdk import Host, HostError, InvalidArgument
+from kandev_plugin_sdk import Host, HostError, InvalidArgument, Page, Unauthenticated
 from kandev_plugin_sdk._calls import SERVICE
 
 from shared.host_rpc.generated import plugin_pb2 as wire
@@ -24,6 +24,7 @@ class ScriptedHost:
 
     def __init__(self, fail_from: int = PAGES, *, answer: bytes | None = None, hang: bool = False) -> None:
         self.asked: list[int] = []
+        self.limits: list[int] = []
         self._fail_from = fail_from
         self._answer = answer
         self._hang = hang
@@ -34,6 +35,7 @@ class ScriptedHost:
         """The page that the cursor names."""
         number = int(request.page.cursor or 0)
         self.asked.append(number)
+        self.limits.append(request.page.limit)
         if self._hang:
             await asyncio.Event().wait()
         if self._answer is not None:
@@ -161,3 +163,18 @@ async def test_who_is_cancelled_while_waiting_is(serve: Serve) -> None:
     waiting.cancel()
     await asyncio.wait([waiting])
     assert waiting.cancelled()
+
+
+async def test_a_limit_of_any_size_can_be_asked_for(serve: Serve) -> None:
+    scripted = ScriptedHost()
+    host = await serve(scripted)
+    for limit in (2**63, 201, 7, 0, -(2**63)):
+        await host.messages().list(page=Page(limit))
+    assert scripted.limits == [200, 200, 7, 0, 0]
+
+
+@pytest.mark.parametrize("token", ["kandev_plugin_\N{EN DASH}", "two\nlines", "a\x00b"])
+async def test_a_token_that_cannot_be_sent_is_none(token: str) -> None:
+    async with Host("127.0.0.1:1", token) as host:
+        with pytest.raises(Unauthenticated, match="no token has"):
+            await host.messages().list()
