@@ -23,7 +23,8 @@ class DatabaseFacts:
 
     `slot_limit`: `max_slot_wal_keep_size` in MB, -1 for none. `idle_timeout`: `idle_in_transaction_session_timeout` in
     milliseconds, 0 for none. `lacking`: tables of which the role may not read and change rows. `breach`: what keeps
-    changes from reaching the revisions or the log whole, as the tracker tells it.
+    changes from reaching the revisions or the log whole, as the tracker tells it. `unreadable`: columns whose
+    rows would fail readers or the tracker.
 
     `current`, `latest`: schema versions of the database and of this program. `triggers`: enabled or not, by
     "table.trigger". `identities`: pg_class.relreplident by table. `heartbeat_age`, `clock_skew`: seconds.
@@ -41,6 +42,7 @@ class DatabaseFacts:
     replication_right: bool = False
     lacking: tuple[str, ...] = ()
     breach: str = ""
+    unreadable: tuple[str, ...] = ()
     current: int = 0
     latest: int = 0
     published: frozenset[str] = frozenset()

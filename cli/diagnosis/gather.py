@@ -15,6 +15,7 @@ from cli.diagnosis.facts import DatabaseFacts, Facts, GatewayFacts, RedisFacts, 
 from client.reasons import reason as gateway_reason
 from services.gateway.identity.accounts import ADMINISTRATED
 from services.revision.schema.migrate import status
+from services.revision.schema.suitability import unreadable
 from services.revision.tracker.prerequisites import breach
 from shared.broker.presence import present
 from shared.contracts.streams import COMMANDS, READS
@@ -116,6 +117,7 @@ async def _database(connection: asyncpg.Connection, name: str) -> DatabaseFacts:
         replication_right=server["replication_right"],
         lacking=lacking,
         breach=(await breach(connection) or "") if usable else "",
+        unreadable=tuple(await unreadable(connection)) if schema.current else (),
         current=schema.current,
         latest=schema.latest,
         published=frozenset(row["name"] for row in await connection.fetch(_PUBLISHED)),

@@ -74,7 +74,14 @@ def judge_database(facts: DatabaseFacts) -> tuple[Finding, ...]:
     findings += [_wal_level(facts), _replication_right(facts), _rights(facts), _senders(facts), _slot_room(facts)]
     findings += [_retained(facts), _lost(facts), _slot_limit(facts), _idle_timeout(facts)]
     if facts.current:
-        findings += [_capture(facts), _publication(facts), _triggers(facts), _identities(facts), _heartbeat(facts)]
+        findings += [
+            _columns(facts),
+            _capture(facts),
+            _publication(facts),
+            _triggers(facts),
+            _identities(facts),
+            _heartbeat(facts),
+        ]
     return (*findings, _skew("database", facts.clock_skew))
 
 
@@ -217,6 +224,12 @@ def _idle_timeout(facts: DatabaseFacts) -> Finding:
 def _capture(facts: DatabaseFacts) -> Finding:
     found, _, advice = facts.breach.partition(": ")
     return _either("database", "capture", not facts.breach, "whole", found, advice, State.FAIL)
+
+
+def _columns(facts: DatabaseFacts) -> Finding:
+    found = "; ".join(facts.unreadable)
+    advice = "Change these columns: rows of them keep their sessions from being read, or from being followed."
+    return _either("database", "columns", not found, "as needed", found, advice, State.FAIL)
 
 
 def _runs(facts: RedisFacts, service: str) -> Finding:

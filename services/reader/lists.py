@@ -1,4 +1,8 @@
-"""First-party lists: what the asker may see of workspaces, tasks and sessions."""
+"""First-party lists: what the asker may see of workspaces, tasks and sessions.
+
+In a database that was there before this schema what people see of them may be NULL, and is empty then: one such row
+must not keep the others from a list.
+"""
 
 # ruff: noqa: S608 - statements are put together from the literals of this module; every value is a parameter
 
@@ -17,7 +21,7 @@ from shared.contracts.reads import (
     WorkspaceList,
     WorkspaceRow,
 )
-from shared.times import format_microseconds
+from shared.times import EARLIEST_TEXT, format_microseconds
 
 MOST_ROWS = 500
 """Rows of one list: more than a person looks through, and small enough to be one reply."""
@@ -56,7 +60,7 @@ SELECT w.id, w.name, w.owner_id, m.user_id, m.role
 async def list_workspaces(pool: asyncpg.Pool, read: WorkspaceList) -> ListAnswer:
     """Workspaces by name."""
     head, rows = await _fetch(pool, _WORKSPACES, read.identity.user, read.identity.unscoped)
-    workspaces = tuple(WorkspaceRow(id=row["id"], name=row["name"], owner_id=row["owner_id"]) for row in rows)
+    workspaces = tuple(map(_workspace, rows))
     return ListAnswer(epoch=head["epoch"], primary=head["on_primary"], workspaces=workspaces)
 
 
@@ -79,8 +83,10 @@ async def list_sessions(pool: asyncpg.Pool, read: SessionList) -> ListAnswer:
 async def list_members(pool: asyncpg.Pool, read: MemberList) -> ListAnswer:
     """Members by id, with their workspace."""
     head, rows = await _fetch(pool, _MEMBERS, read.identity.user, read.identity.unscoped, read.workspace_id)
-    workspaces = tuple(WorkspaceRow(id=row["id"], name=row["name"], owner_id=row["owner_id"]) for row in rows[:1])
-    members = tuple(MemberRow(user_id=row["user_id"], role=row["role"]) for row in rows if row["user_id"] is not None)
+    workspaces = tuple(map(_workspace, rows[:1]))
+    members = tuple(
+        MemberRow(user_id=row["user_id"], role=row["role"] or "") for row in rows if row["user_id"] is not None
+    )
     return ListAnswer(epoch=head["epoch"], primary=head["on_primary"], workspaces=workspaces, members=members)
 
 
@@ -98,13 +104,17 @@ async def _fetch(pool: asyncpg.Pool, rows: str, *parameters: object) -> tuple[Co
     return found[0], [row for row in found if row["id"] is not None]
 
 
+def _workspace(row: Columns) -> WorkspaceRow:
+    return WorkspaceRow(id=row["id"], name=row["name"] or "", owner_id=row["owner_id"] or "")
+
+
 def _task(row: Columns) -> TaskRow:
     return TaskRow(
         id=row["id"],
         workspace_id=row["workspace_id"],
-        title=row["title"],
-        created_at=format_microseconds(row["created_at"]),
-        updated_at=format_microseconds(row["updated_at"]),
+        title=row["title"] or "",
+        created_at=_first_of(row["created_at"], row["updated_at"]),
+        updated_at=_first_of(row["updated_at"], row["created_at"]),
     )
 
 
@@ -112,10 +122,15 @@ def _session(row: Columns) -> SessionRow:
     return SessionRow(
         id=row["id"],
         task_id=row["task_id"],
-        state=row["state"],
-        is_passthrough=row["is_passthrough"],
+        state=row["state"] or "",
+        is_passthrough=bool(row["is_passthrough"]),
         started_at=None if row["started_at"] is None else format_microseconds(row["started_at"]),
         completed_at=None if row["completed_at"] is None else format_microseconds(row["completed_at"]),
-        updated_at=format_microseconds(row["updated_at"]),
+        updated_at=_first_of(row["updated_at"], row["completed_at"], row["started_at"]),
         revision=row["revision"],
     )
+
+
+def _first_of(*moments: int | None) -> str:
+    """The first time that is there; the earliest of all where none is."""
+    return next((format_microseconds(moment) for moment in moments if moment is not None), EARLIEST_TEXT)

@@ -32,6 +32,9 @@ Entity = Literal["messages", "turns"]
 Author = Literal["user", "agent"]
 Place = Literal["edge", "keyset", "row", "around"]
 
+_AUTHORED: dict[Author, str] = {"user": "= 'user'", "agent": "<> 'user'"}
+"""As `shared.contracts.rows.author_of`. The first is the predicate of the prompts' index."""
+
 _MESSAGE_TEXTS = ("content", "metadata")
 _MESSAGE_COLUMNS = (
     *("id", "task_id", "turn_id", "author_type", "author_id", "requests_input", "type"),
@@ -131,7 +134,7 @@ def shape_of(read: MessagesPage | TurnsPage) -> Shape:
     """The shape of a page's statement."""
     entity: Entity = "messages" if isinstance(read, MessagesPage) else "turns"
     authors = set(read.authors) if isinstance(read, MessagesPage) else set()
-    # The table knows no third author: a filter for both is none.
+    # There is no third author: a filter for both is none.
     author = authors.pop() if len(authors) == 1 else None
     place: Place = "edge"
     newer = read.sort == "asc"
@@ -157,7 +160,7 @@ def statement_of(shape: Shape) -> str:
     # As an equality it would let the planner walk the task's index, through every row of the task's other sessions.
     filters = [f"m.task_id IS NOT DISTINCT FROM ${task}::text"] if shape.by_task else []
     if shape.author is not None:
-        filters.append(f"m.author_type = '{shape.author}'")
+        filters.append(f"m.author_type {_AUTHORED[shape.author]}")
     edge, source, found = "", "head", "true"
     if shape.place in {"row", "around"}:
         # By primary key.

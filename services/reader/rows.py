@@ -1,5 +1,8 @@
-"""Database rows as the JSON of contracts. In a database that was there before this schema the author's id, the time of
-the last update and whether input is asked for may be NULL: nobody, the time of arrival, and no.
+"""Database rows as the JSON of contracts.
+
+In a database that was there before this schema much may be NULL: the author's id is nobody's then, a content empty, a
+type `message`, no input asked for and no ordinal given; and a missing time is that of the row's arrival. A boolean may
+be an integer there, and an author another word (`author_of`). The tracker reads them alike.
 
 A page's rows are most of what a reader does: they are encoded once, and no model is made of them. That their JSON is
 what `MessageRow` and `TurnRow` say is what the tests of pages are for.
@@ -11,6 +14,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from shared.broker.long_texts import LONG_CHARACTERS
+from shared.contracts.rows import DEFAULT_TYPE, author_of
 from shared.metadata import shown_metadata
 from shared.sanitizer import has_system_content
 from shared.times import format_microseconds
@@ -35,7 +39,7 @@ class EncodedRow(NamedTuple):
 
 def message_row(row: Columns, session_id: str) -> EncodedRow:
     """A row of `task_session_messages` as a `MessageRow`."""
-    content: str = row["content"]
+    content: str = row["content"] or ""
     updated = row["updated_at"]
     long = content if len(content) > LONG_CHARACTERS else None
     encoded = orjson.dumps(
@@ -44,15 +48,15 @@ def message_row(row: Columns, session_id: str) -> EncodedRow:
             "session_id": session_id,
             "task_id": row["task_id"],
             "turn_id": row["turn_id"],
-            "author_type": row["author_type"],
+            "author_type": author_of(row["author_type"]),
             "author_id": row["author_id"] or "",
             "content": content if long is None else "",
             "requests_input": bool(row["requests_input"]),
-            "type": row["type"],
+            "type": DEFAULT_TYPE if row["type"] is None else row["type"],
             "metadata": shown_metadata(row["metadata"]),
             "created_at": format_microseconds(row["created_at"]),
             "updated_at": format_microseconds(row["created_at"] if updated is None else updated),
-            "prompt_seq": row["prompt_seq"],
+            "prompt_seq": row["prompt_seq"] or 0,
         }
     )
     # What is stripped of something is shown twice: as it is, and as it is without that.
@@ -70,6 +74,7 @@ def _encoded_size(text: str) -> int:
 
 def turn_row(row: Columns, session_id: str) -> EncodedRow:
     """A row of `task_session_turns` as a `TurnRow`."""
+    created = row["started_at"] if row["created_at"] is None else row["created_at"]
     encoded = orjson.dumps(
         {
             "id": row["id"],
@@ -80,8 +85,8 @@ def turn_row(row: Columns, session_id: str) -> EncodedRow:
             "execution_profile_id": row["execution_profile_id"],
             "route_generation": row["route_generation"],
             "metadata": shown_metadata(row["metadata"]),
-            "created_at": format_microseconds(row["created_at"]),
-            "updated_at": format_microseconds(row["updated_at"]),
+            "created_at": format_microseconds(created),
+            "updated_at": format_microseconds(created if row["updated_at"] is None else row["updated_at"]),
         }
     )
     return EncodedRow(encoded, len(encoded))

@@ -7,6 +7,16 @@ from shared.contracts.base import Contract, Timestamp
 AuthorType = Literal["user", "agent"]
 Entity = Literal["message", "turn"]
 
+DEFAULT_TYPE = "message"
+"""The type of a message that has none."""
+
+
+def author_of(stored: str) -> AuthorType:
+    """Who wrote a row, by its column. Tables that were there before this program may know others than these two:
+    whoever is no user is an agent, in pages, receipts and filters alike.
+    """
+    return "user" if stored == "user" else "agent"
+
 
 class MessageRow(Contract):
     """One row of `task_session_messages`.

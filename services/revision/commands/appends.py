@@ -35,14 +35,16 @@ MOST_CHARACTERS = 2 * MAX_CONTENT_CHARACTERS
 """Most characters waiting in all messages together: two of the largest appends, 32 Mi characters."""
 
 # Primary key. The end of the content is read only when an append repeats what is there: $3 is the least offset.
+# Earlier tables may have NULL for an empty content, and for an update that there has not been.
 _LOCK = """
-SELECT length(content) AS length, substr(content, $3 + 1) AS known
+SELECT length(coalesce(content, '')) AS length, substr(coalesce(content, ''), $3 + 1) AS known
   FROM public.task_session_messages WHERE id = $1 AND task_session_id = $2 FOR NO KEY UPDATE
 """
 
 _APPEND = """
 UPDATE public.task_session_messages
-   SET content = content || $2, updated_at = greatest(clock_timestamp(), updated_at + interval '1 microsecond')
+   SET content = coalesce(content, '') || $2,
+       updated_at = greatest(clock_timestamp(), coalesce(updated_at, created_at) + interval '1 microsecond')
  WHERE id = $1
 """
 

@@ -30,9 +30,9 @@ _NEWEST_PROMPT = """
 SELECT max(created_at) FROM public.task_session_messages WHERE task_session_id = $1 AND author_type = 'user'
 """
 
-# Primary key.
+# Primary key. An update that is NULL, as earlier tables may have it, is told as the time of arrival.
 _LOCK = """
-SELECT content, type, requests_input, metadata, turn_id, updated_at
+SELECT content, type, requests_input, metadata, turn_id, coalesce(updated_at, created_at) AS updated_at
   FROM public.task_session_messages WHERE id = $1 AND task_session_id = $2 FOR NO KEY UPDATE
 """
 
@@ -40,7 +40,7 @@ _UPDATE = """
 UPDATE public.task_session_messages
    SET content = coalesce($2, content), type = coalesce($3, type), requests_input = coalesce($4, requests_input),
        metadata = coalesce($5, metadata), turn_id = coalesce($6, turn_id),
-       updated_at = greatest(clock_timestamp(), updated_at + interval '1 microsecond')
+       updated_at = greatest(clock_timestamp(), coalesce(updated_at, created_at) + interval '1 microsecond')
  WHERE id = $1
 """
 

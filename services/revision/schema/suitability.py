@@ -6,7 +6,7 @@ from typing import Final
 import asyncpg
 
 from services.revision.schema.attaching import Unsuitable
-from services.revision.schema.catalogue import Catalogue
+from services.revision.schema.catalogue import Catalogue, found
 from services.revision.schema.inventory import Inventory, Thing
 from services.revision.schema.publications import narrow
 
@@ -55,13 +55,27 @@ _TYPES: Final = {
 }
 """By column, what the triggers can work with."""
 
+_BOOLEANS: Final = ("boolean", "integer", "bigint", "smallint")
+_READ: Final = {
+    "task_sessions": {"is_passthrough": _BOOLEANS, "completed_at": _TIMES},
+    "task_session_turns": {"metadata": _TEXTS, "completed_at": _TIMES, "route_generation": (*_NUMBERS, "smallint")},
+    "task_session_messages": {"content": _TEXTS, "metadata": _TEXTS, "requests_input": _BOOLEANS},
+}
+"""By table and column, what readers, the tracker and commands can work with besides; integers other than 0 are true."""
+
+_PLACES: Final = {"task_session_turns": "started_at", "task_session_messages": "created_at"}
+"""The column that gives a row its place in its session's order: without it, no page could hold the row."""
+
+_ENCODING: Final = "UTF8"
+"""Of the database: the log is read as this, and clients order ids by its bytes."""
+
 _KINDS: Final = """
 SELECT c.relname::text FROM pg_catalog.pg_class c
  WHERE c.relnamespace = 'public'::regnamespace AND c.relname = ANY ($1) AND c.relkind <> 'r' ORDER BY 1
 """
 _SCHEMAS: Final = "SELECT nspname::text FROM pg_catalog.pg_namespace WHERE nspname = ANY ($1) ORDER BY 1"
 _ROLE: Final = """
-SELECT current_user AS role, current_database() AS database,
+SELECT current_user AS role, current_database() AS database, current_setting('server_encoding') AS encoding,
        current_setting(CASE WHEN $2 THEN 'default_transaction_read_only'
                             ELSE 'transaction_read_only' END)::boolean OR pg_is_in_recovery() AS read_only,
        has_database_privilege(current_database(), 'CREATE') AS may_create_schemas,
@@ -119,16 +133,23 @@ async def refuse_unsuitable(
     `inventory`: of all files; `pending`: of those that would be applied. `reading`: the caller's own transaction is
     read-only, which then says nothing about the server.
     """
-    found = [
+    sentences = [
         *await _foreign(connection, inventory, pending),
         *await _rights(connection, inventory, reading),
     ]
-    if not found:
-        found = await _forms(connection, standing, inventory)
-    if not found:
-        found = await _rows(connection, standing, pending)
-    if found:
-        raise Unsuitable("; ".join(found))
+    if not sentences:
+        sentences = await _forms(connection, standing, inventory)
+    if not sentences:
+        sentences = await _rows(connection, standing, pending)
+    if sentences:
+        raise Unsuitable("; ".join(sentences))
+
+
+async def unreadable(connection: asyncpg.Connection) -> list[str]:
+    """Columns whose rows triggers, readers or the tracker would fail on: sentences that say what to change. For a
+    database that was attached before it was asked, or whose tables have been changed since.
+    """
+    return _unreadable(await found(connection, list(_KEYS)))
 
 
 async def _foreign(connection: asyncpg.Connection, inventory: Inventory, pending: Inventory) -> list[str]:
@@ -149,6 +170,11 @@ async def _rights(connection: asyncpg.Connection, inventory: Inventory, reading:
     row = await connection.fetchrow(_ROLE, list(inventory.tables), reading)
     wants = (
         (row["read_only"], "the server lets nobody write here: connect to the primary, without read-only transactions"),
+        (
+            row["encoding"] != _ENCODING,
+            f"the encoding of {row['database']} is {row['encoding']}, not {_ENCODING}: move the tables to a database "
+            f"with ENCODING '{_ENCODING}'",
+        ),
         (not row["may_create_schemas"], f"the role {row['role']} may not create schemas in {row['database']}"),
         (not row["may_create_tables"], f"the role {row['role']} may not create tables in the schema public"),
         (row["not_owned"], f"the role {row['role']} does not own {', '.join(row['not_owned'])}"),
@@ -166,7 +192,7 @@ async def _forms(connection: asyncpg.Connection, standing: Catalogue, inventory:
     keyed = {tuple(row) for row in await connection.fetch(_KEYED, list(_KEYS))}
     demanded = await connection.fetch(_DEMANDED, list(_WRITTEN))
     return [
-        *_mistyped(standing),
+        *_unreadable(standing),
         *(
             f"{column} of {table} is not unique by itself: make it the primary key"
             for table, column in _KEYS.items()
@@ -181,13 +207,21 @@ async def _forms(connection: asyncpg.Connection, standing: Catalogue, inventory:
     ]
 
 
-def _mistyped(standing: Catalogue) -> list[str]:
+def _unreadable(standing: Catalogue) -> list[str]:
     sentences = []
     for entry in standing.of_kind("column"):
-        wanted = _TYPES.get(entry.name)
+        if entry.relation not in _KEYS:
+            continue
+        wanted = _READ.get(entry.relation, {}).get(entry.name) or _TYPES.get(entry.name)
         kind = entry.definition.removesuffix(" NOT NULL")
-        if entry.relation in _KEYS and wanted is not None and _MODIFIER.sub("", kind) not in wanted:
+        if wanted is not None and _MODIFIER.sub("", kind) not in wanted:
             sentences.append(f"{entry.name} of {entry.relation} is of the type {kind}, not {' or '.join(wanted)}")
+    sentences += [
+        f"{column} of {table} may be NULL, and gives rows their place: "
+        f"ALTER TABLE {table} ALTER COLUMN {column} SET NOT NULL"
+        for table, column in _PLACES.items()
+        if column in standing.nullable(table)
+    ]
     return sentences
 
 

@@ -19,7 +19,7 @@ from services.revision.tracker.pgoutput import (
     Values,
 )
 from services.revision.tracker.transaction import TRANSACTION_BUDGET, Key, OpenTransaction
-from shared.contracts.rows import Entity
+from shared.contracts.rows import Entity, author_of
 
 
 class _Role(Enum):
@@ -219,7 +219,7 @@ def _located(table: _Table, values: Values) -> _Located | None:
     selected = Selected(
         session.decode(),
         None if task is None else task.decode(),
-        None if table.author < 0 else author.decode(),
+        None if table.author < 0 else author_of(author.decode()),
     )
     return _Located((table.entity, row_id.decode()), selected)
 

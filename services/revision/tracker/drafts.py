@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from services.revision.tracker.pgoutput import UNCHANGED, Values
-from shared.contracts.rows import Entity
+from shared.contracts.rows import AuthorType, Entity
 
 
 class Selected(NamedTuple):
@@ -12,7 +12,7 @@ class Selected(NamedTuple):
 
     session_id: str
     task_id: str | None
-    author_type: str | None
+    author_type: AuthorType | None
 
 
 class Image(NamedTuple):

@@ -7,7 +7,7 @@ import orjson
 
 from services.revision.metrics import INCOMPLETE
 from services.revision.tracker.drafts import Draft, DraftOperation, Selected, SessionChange, Transaction
-from services.revision.tracker.rows import ID, Document, RowError, document
+from services.revision.tracker.rows import Document, RowError, document
 from shared.broker.receipts import Outgoing
 from shared.contracts.receipts import MAX_RECEIPT_BYTES
 from shared.times import format_time
@@ -57,8 +57,6 @@ def _complete(draft: SessionChange, common: Document) -> bytes | None:
 
 
 def _operation(operation: DraftOperation) -> Document:
-    if not ID.fullmatch(operation.id):
-        raise RowError(f"an id of {len(operation.id)} characters is none that the contracts know")
     encoded: Document = {
         "kind": "remove" if operation.image is None else "upsert",
         "entity": operation.entity,

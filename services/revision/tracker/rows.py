@@ -1,28 +1,25 @@
 """A row as the log carries it becomes the row that the contracts describe.
 
-Columns that may be NULL in tables that were there before this schema are read as the readers of pages read them.
+Tables that were there before this schema are read as the readers of pages read them (`services.reader.rows`): what may
+be NULL there, booleans that are integers, authors of other kinds.
 
 The result is a plain document with exactly the fields of `MessageRow` or `TurnRow`: the tracker's hot path encodes
 it once and validates nothing twice; that each document satisfies its contract is what the tests of this module are
 for.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from services.revision.tracker.pgoutput import UNCHANGED, Value
-from shared.contracts.rows import Entity
+from shared.contracts.rows import DEFAULT_TYPE, Entity, author_of
 from shared.metadata import shown_metadata
 from shared.times import from_postgres
 
 Columns: TypeAlias = Mapping[str, Value]
 Document: TypeAlias = dict[str, object]
 
-ID: Final = re.compile(r"[^\x00-\x1f\x7f]{1,255}")
-"""`shared.contracts.base.Id`: tables that were there before this program may hold others."""
-
-AUTHORS: Final = (b"user", b"agent")
+_BOOLEANS: Final = {b"t": True, b"f": False}
 
 
 class RowError(ValueError):
@@ -35,21 +32,20 @@ def document(entity: Entity, columns: Columns) -> Document:
 
 
 def _message(columns: Columns) -> Document:
-    if columns.get("author_type") not in AUTHORS:
-        raise RowError("column author_type is neither user nor agent")
+    message_type = _optional_text(columns, "type")
     return {
         "id": _text(columns, "id"),
         "session_id": _text(columns, "task_session_id"),
         "task_id": _optional_text(columns, "task_id"),
         "turn_id": _optional_text(columns, "turn_id"),
-        "author_type": _text(columns, "author_type"),
+        "author_type": author_of(_text(columns, "author_type")),
         "author_id": _optional_text(columns, "author_id") or "",
-        "content": _text(columns, "content"),
-        "requests_input": _logged(columns, "requests_input") is not None and _boolean(columns, "requests_input"),
-        "type": _text(columns, "type"),
+        "content": _optional_text(columns, "content") or "",
+        "requests_input": _boolean(columns, "requests_input"),
+        "type": DEFAULT_TYPE if message_type is None else message_type,
         "metadata": _metadata(columns),
         "created_at": _time(columns, "created_at"),
-        "updated_at": _time(columns, "created_at" if _logged(columns, "updated_at") is None else "updated_at"),
+        "updated_at": _time(columns, _told(columns, "updated_at", "created_at")),
         "prompt_seq": _optional_integer(columns, "prompt_seq") or 0,
     }
 
@@ -64,8 +60,8 @@ def _turn(columns: Columns) -> Document:
         "execution_profile_id": _optional_text(columns, "execution_profile_id"),
         "route_generation": _optional_integer(columns, "route_generation"),
         "metadata": _metadata(columns),
-        "created_at": _time(columns, "created_at"),
-        "updated_at": _time(columns, "updated_at"),
+        "created_at": _time(columns, _told(columns, "created_at", "started_at")),
+        "updated_at": _time(columns, _told(columns, "updated_at", "created_at", "started_at")),
     }
 
 
@@ -97,14 +93,28 @@ def _optional_text(columns: Columns, name: str) -> str | None:
 
 def _optional_integer(columns: Columns, name: str) -> int | None:
     value = _logged(columns, name)
-    return None if value is None else int(value)
+    return None if value is None else _integer(name, value)
+
+
+def _integer(name: str, value: bytes) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise RowError(f"column {name} is not an integer") from None
 
 
 def _boolean(columns: Columns, name: str) -> bool:
-    value = _required(columns, name)
-    if value not in (b"t", b"f"):
-        raise RowError(f"column {name} is not a boolean")
-    return value == b"t"
+    """NULL is false; an integer is true where it is not 0."""
+    value = _logged(columns, name)
+    if value is None:
+        return False
+    known = _BOOLEANS.get(value)
+    return _integer(name, value) != 0 if known is None else known
+
+
+def _told(columns: Columns, *names: str) -> str:
+    """The first of these columns that is not NULL; the last where all are."""
+    return next((name for name in names if _logged(columns, name) is not None), names[-1])
 
 
 def _time(columns: Columns, name: str) -> str:

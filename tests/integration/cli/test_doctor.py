@@ -106,6 +106,11 @@ async def test_a_stack_that_runs_is_sound(database_url: str, redis_url: str) -> 
             {"capture": State.FAIL},
         ),
         (
+            "ALTER TABLE task_session_messages ALTER metadata DROP DEFAULT, "
+            "ALTER metadata TYPE jsonb USING metadata::jsonb",
+            {"columns": State.FAIL},
+        ),
+        (
             "INSERT INTO conversation.migrations (version, name, checksum) VALUES (9999, 'later', 'x')",
             {"schema": State.FAIL},
         ),

@@ -78,6 +78,27 @@ async def refused_untouched(connection: asyncpg.Connection, superuser: asyncpg.C
             "created_at of task_session_messages is of the type text, not timestamp",
         ),
         (
+            "ALTER TABLE task_session_messages ALTER created_at DROP NOT NULL",
+            "created_at of task_session_messages may be NULL, and gives rows their place",
+        ),
+        (
+            "ALTER TABLE task_session_turns ALTER started_at DROP NOT NULL",
+            "started_at of task_session_turns may be NULL",
+        ),
+        (
+            "ALTER TABLE task_session_messages ALTER metadata DROP DEFAULT, "
+            "ALTER metadata TYPE jsonb USING NULLIF(metadata, '')::jsonb",
+            "metadata of task_session_messages is of the type jsonb, not text",
+        ),
+        (
+            "ALTER TABLE task_session_messages ALTER requests_input DROP DEFAULT, ALTER requests_input TYPE text",
+            "requests_input of task_session_messages is of the type text, not boolean or integer",
+        ),
+        (
+            "ALTER TABLE task_session_turns ALTER route_generation TYPE numeric",
+            "route_generation of task_session_turns is of the type numeric",
+        ),
+        (
             "ALTER TABLE conversation_session_revisions DROP CONSTRAINT "
             "conversation_session_revisions_session_id_fkey; "
             "INSERT INTO conversation_session_revisions VALUES ('gone', 3)",
@@ -120,6 +141,9 @@ async def test_what_cannot_be_attached_is_left_untouched(
         "CREATE PUBLICATION mine FOR TABLE task_session_messages (id, content) WITH (publish = 'insert')",
         "CREATE PUBLICATION mine FOR TABLE task_session_messages WHERE (id <> 'm1'), task_session_turns",
         "UPDATE task_session_messages SET prompt_seq = 0 WHERE id >= 'm50'",
+        "ALTER TABLE task_sessions ALTER is_passthrough DROP DEFAULT, "
+        "ALTER is_passthrough TYPE integer USING is_passthrough::integer",
+        "ALTER TABLE tasks ALTER metadata DROP DEFAULT, ALTER metadata TYPE jsonb USING metadata::jsonb",
     ],
 )
 async def test_what_only_looks_odd_is_attached(
@@ -154,6 +178,22 @@ async def test_a_role_that_lacks_a_right_is_told_which(
 async def test_a_server_that_lets_nobody_write_is_told(kandev: asyncpg.Connection, empty_database_url: str) -> None:
     await kandev.execute("SET default_transaction_read_only = on")
     await refused_untouched(kandev, kandev, empty_database_url, "the server lets nobody write here")
+
+
+async def test_a_database_in_another_encoding_is_refused(kandev: asyncpg.Connection, empty_database_url: str) -> None:
+    name = f"ascii_{secrets.token_hex(4)}"
+    await kandev.execute(
+        f"CREATE DATABASE {name} TEMPLATE template0 ENCODING SQL_ASCII LOCALE_PROVIDER libc LOCALE 'C'"
+    )
+    parts = urlsplit(empty_database_url)
+    connection = await asyncpg.connect(urlunsplit(parts._replace(path=f"/{name}")))
+    try:
+        with pytest.raises(Unsuitable, match=f"the encoding of {name} is SQL_ASCII, not UTF8"):
+            await migrate(connection)
+        assert await connection.fetchval("SELECT to_regnamespace('conversation') IS NULL")
+    finally:
+        await connection.close()
+        await kandev.execute(f"DROP DATABASE {name}")
 
 
 async def test_the_owner_of_the_tables_attaches_and_leaves(owner: asyncpg.Connection, empty_database_url: str) -> None:

@@ -17,7 +17,9 @@ KEYSET = Keyset(time=1_767_225_600_500_000, id="m")
 def test_an_author_is_written_into_the_statement(authors: tuple[AuthorType, ...], author: str | None) -> None:
     query = query_of(MessagesPage(identity=ME, session_id="s", authors=authors))
     assert query.shape.author == author
-    assert ("m.author_type = " in query.statement) is (author is not None)
+    predicate = {None: "", "user": "m.author_type = 'user'", "agent": "m.author_type <> 'user'"}[author]
+    assert predicate in query.statement
+    assert ("m.author_type " in query.statement) is (author is not None)
 
 
 @pytest.mark.parametrize("sort", ["asc", "desc"])

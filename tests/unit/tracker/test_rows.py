@@ -69,19 +69,35 @@ def test_a_message_without_an_ordinal_has_zero() -> None:
 
 
 def test_what_may_be_null_in_earlier_tables_has_a_meaning() -> None:
-    nulls = columns(wire.MESSAGES, wire.message("m"), author_id=None, requests_input=None, updated_at=None)
-    found = document("message", nulls)
+    nulls = dict.fromkeys(("author_id", "requests_input", "updated_at", "content", "type", "prompt_seq"))
+    found = document("message", columns(wire.MESSAGES, wire.message("m"), **nulls))
     assert (found["author_id"], found["requests_input"]) == ("", False)
+    assert (found["content"], found["type"], found["prompt_seq"]) == ("", "message", 0)
     assert found["updated_at"] == found["created_at"]
+    turn = document("turn", columns(wire.TURNS, wire.turn("r"), created_at=None, updated_at=None))
+    assert turn["updated_at"] == turn["created_at"] == turn["started_at"]
+
+
+@pytest.mark.parametrize(
+    ("stored", "told"), [(b"t", True), (b"f", False), (b"1", True), (b"0", False), (b"-7", True), (None, False)]
+)
+def test_a_boolean_may_be_an_integer_in_earlier_tables(stored: Value, told: bool) -> None:
+    row = columns(wire.MESSAGES, wire.message("m"), requests_input=stored)
+    assert document("message", row)["requests_input"] is told
+
+
+def test_whoever_is_no_user_is_an_agent() -> None:
+    row = columns(wire.MESSAGES, wire.message("m"), author_type=b"system")
+    assert document("message", row)["author_type"] == "agent"
 
 
 @pytest.mark.parametrize(
     ("column", "value"),
     [
         ("content", UNCHANGED),
-        ("content", None),
-        ("author_type", b"secret"),
+        ("author_type", None),
         ("requests_input", b"secret"),
+        ("prompt_seq", b"1.secret"),
         ("created_at", b"once upon a secret"),
         ("created_at", None),
     ],
