@@ -10,7 +10,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
 from faststream.redis import RedisBroker
@@ -20,7 +20,7 @@ from services.reader.admission import Admitted, Lane
 from services.reader.answers import Reader
 from services.reader.metrics import COST, READ_SECONDS, READS
 from shared.broker.connection import BLOCK_MS, BROKER_ERRORS
-from shared.broker.guarded import Group, Subscription, bodies, unparsed
+from shared.broker.guarded import Group, Subscription, take_fetches
 from shared.broker.replies import ReplyWriter, is_past
 from shared.contracts import streams
 from shared.contracts.errors import RequestFailed, kinds
@@ -81,9 +81,9 @@ class ReadRequests:
             max_records=FETCHED_AT_ONCE,
             batch=True,
         )
-        broker.subscriber(stream=source, no_reply=True, parser=unparsed, decoder=bodies)(self.handle)
+        take_fetches(broker, source, self.handle)
 
-    async def handle(self, entries: list[bytes]) -> None:
+    async def handle(self, entries: Sequence[bytes]) -> None:
         """Takes what one fetch brought on, or refuses it. Returns, and so lets the next fetch begin."""
         for entry in entries:
             try:

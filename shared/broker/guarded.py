@@ -112,20 +112,18 @@ async def readable(entry: Any, parse: Callable[[Any], Awaitable[StreamMessage[An
         return await parse({**entry, "data": {b"__data__": UNREADABLE}})
 
 
-# Any: as above.
-async def unparsed(entries: Any, parse: Callable[[Any], Awaitable[StreamMessage[Any]]]) -> StreamMessage[Any]:
-    """The parser of a subscriber that is given whole fetches, with `bodies` as its decoder. The library would read the
-    JSON of each entry, and write that of all of them; and one that it cannot parse would take the others along.
+def take_fetches(broker: RedisBroker, source: Subscription, take: Callable[[Sequence[bytes]], Awaitable[None]]) -> None:
+    """Subscribes to whole fetches, of which nothing is acknowledged: `take` is given the bodies of each, and must not
+    raise. Past the library's own steps for a message: those would read the JSON of each entry, write that of all,
+    make a context for it and look at both, which is more than all else that a reader does for a small page.
     """
-    message = await parse({**entries, "data": []})
-    message.raw_message = entries
-    return message
 
+    async def consume(fetch: Mapping[str, Any]) -> None:  # Any: the library's own type of fetches
+        await take([_body(fields) for fields in fetch["data"]])
 
-# Any: as above.
-async def bodies(message: StreamMessage[Any]) -> list[bytes]:
-    """The bodies of a fetch as they are, each to be parsed once, by a contract."""
-    return [_body(fields) for fields in message.raw_message["data"]]
+    subscriber = broker.subscriber(stream=source, no_reply=True)
+    subscriber(take)  # one without a handler would not be started
+    vars(subscriber)["consume_one"] = consume
 
 
 def _body(fields: Mapping[bytes, bytes]) -> bytes:

@@ -4,7 +4,7 @@ import asyncio
 import io
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,11 +22,10 @@ from shared.broker.guarded import (
     Group,
     GroupGuard,
     Subscription,
-    bodies,
     open_broker,
     readable,
+    take_fetches,
     undecoded,
-    unparsed,
 )
 from shared.settings import Settings
 from shared.telemetry import configure_logging
@@ -218,11 +217,11 @@ async def test_readable_entries_beside_an_unreadable_one_are_kept(redis_url: str
         await redis.xadd(STREAM, {name: value})
     received: list[bytes] = []
 
-    async def take(found: list[bytes]) -> None:
+    async def take(found: Sequence[bytes]) -> None:
         received.extend(found)
 
     batch = Subscription(STREAM, group=GROUP, consumer="one", last_id=">", no_ack=True, max_records=10, batch=True)
-    broker.subscriber(stream=batch, no_reply=True, parser=unparsed, decoder=bodies)(take)
+    take_fetches(broker, batch, take)
     running = asyncio.create_task(guard.run())
     try:
         await until(lambda: bool(received))
