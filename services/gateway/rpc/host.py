@@ -52,10 +52,10 @@ class Host:
         """A page of messages. Looks at the token, the capability, and the arguments, in this order; and at the first
         two again before anything leaves, since a read may have waited for long.
         """
+        # None, whatever its type says, where the caller has set no deadline.
+        seconds = min(context.time_remaining() or self._source.timeout, MOST_SECONDS)
+        until = time.monotonic() + seconds
         try:
-            # None, whatever its type says, where the caller has set no deadline.
-            seconds = min(context.time_remaining() or self._source.timeout, MOST_SECONDS)
-            until = time.monotonic() + seconds
             async with asyncio.timeout(seconds):
                 _require(await self._caller(context), "messages")
                 read = read_of(wire.ListMessagesRequest.FromString(request))
@@ -63,6 +63,9 @@ class Host:
                     response = await self._source.host_messages(read, until - time.monotonic())
                     _require(await self._caller(context), "messages")
                     return response
+        except RequestFailed as failed:
+            # Its time is the call's, and either of them may be the first to find that it is over.
+            await _end(context, TimeoutError() if time.monotonic() >= until else failed)
         except Exception as error:  # noqa: BLE001 - gRPC would tell the caller its text
             await _end(context, error)
 
