@@ -1,7 +1,14 @@
 """What a reader or a revision replica answers on the asker's own reply stream."""
 
+from typing import Annotated
+
+from pydantic import Field
+
 from shared.contracts.base import Contract
 from shared.contracts.errors import Failure
+
+_LATEST = 253_402_300_799_999
+"""The last millisecond of the year 9999: a number of any size could not be reckoned with."""
 
 
 class Envelope(Contract):
@@ -13,7 +20,7 @@ class Envelope(Contract):
 
     request_id: str
     reply_to: str
-    deadline: int
+    deadline: Annotated[int, Field(ge=-_LATEST, le=_LATEST)]
 
 
 class Refusal(Contract):

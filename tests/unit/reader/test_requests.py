@@ -1,6 +1,7 @@
 """A read that waits for its source leaves its place to others."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from typing import cast
 
@@ -84,6 +85,22 @@ async def test_any_number_that_wait_hold_up_nobody(parts: tuple[ReadRequests, So
     source.behind = False
     assert len(await eventually(answered, lambda found: len(found) > 3 * PLACES)) == 3 * PLACES + 1
     assert 1 < source.most_at_work <= PLACES
+    await requests.close()
+
+
+@pytest.mark.parametrize("deadline", [10**400, 10**4000, 2**63, -(10**400)])
+async def test_a_deadline_beyond_all_time_takes_no_other_read_along(
+    parts: tuple[ReadRequests, Source, Replies], deadline: int
+) -> None:
+    requests, _, replies = parts
+    await requests.handle([entry(f"behind{number}", BEHIND) for number in range(3 * PLACES)])
+    strange = json.dumps({**json.loads(entry("strange", SHOWN)), "deadline": deadline}).encode()
+    await requests.handle([strange, entry("shown", SHOWN)])
+
+    async def answered() -> list[str]:
+        return list(replies.answered)
+
+    assert await eventually(answered, bool) == ["shown"]
     await requests.close()
 
 
