@@ -20,9 +20,10 @@ from typing import Literal
 
 import asyncpg
 
-from services.reader.host_pages import UNNAMED, response_of
+from services.reader.host_pages import response_of
 from services.reader.pages import ROW_BYTES
 from shared.contracts.reads import HostMessages
+from shared.contracts.rows import DEFAULT_TYPE
 
 Leader = Literal["sessions", "tasks", "types"]
 
@@ -59,7 +60,7 @@ class Query:
 
 def query_of(read: HostMessages, most_bytes: int) -> Query:
     """The query of a page."""
-    types = {*read.types, ""} if UNNAMED in read.types else set(read.types)
+    types = {*read.types, ""} if DEFAULT_TYPE in read.types else set(read.types)
     values: dict[Leader, list[str]] = {
         "sessions": _distinct(read.session_ids),
         "tasks": _distinct(read.task_ids),

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from shared.contracts.reads import Keyset
+from shared.contracts.rows import DEFAULT_TYPE, author_of
 from shared.host_rpc.cursors import cursor_of
 from shared.host_rpc.generated import plugin_pb2 as wire
 from shared.sanitizer import public_utf8
@@ -18,9 +19,6 @@ HostRow: TypeAlias = tuple[str, str, str | None, str | None, str, str | None, in
 """Id, session, task, turn, author, type, time in microseconds since 1970, content as it is stored, in UTF-8; and that
 the page has it.
 """
-
-UNNAMED = "message"
-"""The type of a row that names none, as it is told and as it is asked for."""
 
 MOST_CONTENT_BYTES = 16 << 20
 """Content of one message is cut here: a page always has one row, and a row that no client could receive would keep it
@@ -32,9 +30,6 @@ MOST_ID_CHARACTERS = 255
 
 _SECOND = 1_000_000
 
-_USER, _AGENT = "user", "agent"
-"""The two authors there are. What plain SQL or another program has written for a third is no user's."""
-
 
 def response_of(rows: Sequence[HostRow], *, has_more: bool) -> bytes:
     """The `ListMessagesResponse` of a page. Its first byte is the tag of a field, also where there are no rows."""
@@ -45,9 +40,9 @@ def response_of(rows: Sequence[HostRow], *, has_more: bool) -> bytes:
         message = add()
         message.id = message_id
         message.session_id = session_id
-        message.author_type = _USER if author_type == _USER else _AGENT
+        message.author_type = author_of(author_type)
         message.content = _content(content or b"")  # type: ignore[assignment]  # bytes of UTF-8 are taken as well, and looked at
-        message.type = message_type or UNNAMED
+        message.type = message_type or DEFAULT_TYPE
         message.created_at = _second(created_at // _SECOND)
         if task_id:
             message.task_id = task_id
