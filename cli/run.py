@@ -33,8 +33,8 @@ def run(service: str) -> None:
     reader    answers reads from one snapshot each
     gateway   HTTP routes, WebSocket and Host RPC
 
-    Settings and addresses come from the environment alone (`kandev-conversation settings` lists them), while migrate,
-    psql and doctor use the stack that runs here when the environment names no address.
+    Settings and addresses come from the environment alone (`kandev-conversation settings` lists them), while all other
+    commands use the stack that runs here when the environment names no address.
     """
     settings = load_settings()
     check_places(places_of(service, settings))

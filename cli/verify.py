@@ -69,7 +69,7 @@ def verify(sessions: tuple[str, ...], seconds: float, url: str | None, as_json: 
     Every session is followed twice: all rows, and the prompts alone. After the time is over, each scope is compared
     with the source at one revision; while the source goes on changing, that is tried again for up to ten seconds.
 
-    \b Exit codes: 0 equal, 1 different (what differs is printed), 2 could not run.
+    Exit codes: 0 equal, 1 different (what differs is printed), 2 could not run.
     """
     try:
         reports = asyncio.run(follow_and_compare(target_url(url), sessions, seconds))
