@@ -68,6 +68,8 @@ def cutover(host_folder: Path | None, plan: bool, yes: bool) -> int:
     """
     there = on_schema("cutover", NOT_DONE, _looked)
     found = _Found(there, () if host_folder is None else files_in(host_folder))
+    if host_folder is not None and _is_missing(host_folder):
+        click.echo(f"There is no folder {host_folder}, so no file of the journal is looked for.", err=True)
     if plan or (found.steps and not yes):
         _show(found)
     if plan:
@@ -108,6 +110,16 @@ def _show(found: _Found) -> None:
     if found.refused:
         click.echo("These would not be removed:")
         listed(found.refused)
+
+
+def _is_missing(folder: Path) -> bool:
+    try:
+        folder.lstat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False  # Said of its files, with the reason.
+    return False
 
 
 def _and_files(host_folder: Path | None) -> str:

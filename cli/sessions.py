@@ -40,8 +40,10 @@ def sessions(url: str | None, task: str | None, as_json: bool) -> None:
         return
     for line in as_lines(listed, titles, Clock()):
         click.echo(line)
-    if not listed:
+    if not listed and task is None:
         click.echo("No session yet. `kandev-conversation import` and `replay` make some.", err=True)
+    elif not listed:
+        click.echo(f"No session of the task {task}, or they are not yours to read.", err=True)
     if len(listed) >= LISTED_SESSIONS:
         click.echo(f"These are the newest {counted(len(listed), 'session')}; --task shows others.", err=True)
 

@@ -272,8 +272,10 @@ async def test_sessions_are_listed_newest_first(tmp_path: Path) -> None:
         told = await run("sessions", "--json", "--url", routes.url)
         task = routes.sessions["other"].request["task_id"]
         one = await run("sessions", "--task", task, "--url", routes.url)
+        other = await run("sessions", "--task", "another", "--url", routes.url)
     assert (none.code, none.out) == (0, "")
     assert "No session yet" in none.err
+    assert (other.code, other.err) == (0, "No session of the task another, or they are not yours to read.\n")
     head, *lines = listed.out.splitlines()
     ids = [line.split()[0] for line in lines]
     assert head.split() == ["SESSION", "STATE", "REVISION", "STARTED", "TASK", "TITLE"]

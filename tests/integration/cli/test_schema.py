@@ -119,6 +119,7 @@ async def test_a_new_database_takes_the_same_way(empty_database_url: str, tmp_pa
     done = await command(empty_database_url, "cutover", "--host-folder", tmp_path / "nowhere")
     assert done.code == 0
     assert "There is no journal" in done.out
+    assert f"There is no folder {tmp_path / 'nowhere'}" in done.err
     assert "There is nothing to do." in (await command(empty_database_url, "migrate", "--plan")).out
 
 
