@@ -95,7 +95,10 @@ def main() -> None:
 
 
 def _day(text: str) -> datetime:
-    return datetime.fromisoformat(text).astimezone()
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError("expected a day such as 2026-01-31") from None
 
 
 if __name__ == "__main__":

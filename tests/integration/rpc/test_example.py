@@ -75,6 +75,16 @@ async def test_it_says_what_is_missing(
     assert capsys.readouterr().out == "Nothing was talked about.\n"
 
 
+@pytest.mark.parametrize("day", ["yesterday", "", "2026-02-30"])
+def test_what_is_no_day_is_told_by_an_example_of_one(
+    example: ModuleType, day: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["daily_standup.py", "--since", day])
+    with pytest.raises(SystemExit):
+        example.main()
+    assert "argument --since: expected a day such as 2026-01-31" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("document", ["docs/host-rpc.md", "sdk/python/README.md"])
 async def test_the_programs_of_the_documentation_run(shared_stack: Stack, plugin: Plugin, document: str) -> None:
     rows = await Rows(shared_stack).make()
