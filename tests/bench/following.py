@@ -12,10 +12,11 @@ from shared.broker.cursor import last_id
 from shared.contracts import streams
 from tests.bench.bare_streams import follow
 from tests.bench.figures import Figure, Target
-from tests.bench.ground import Ground, settle
+from tests.bench.ground import Ground
 from tests.bench.pacing import paced
 from tests.bench.writing import Writer, seed
 from tests.support.line import Line
+from tests.support.waiting import eventually
 
 RATES = (100.0, 300.0)
 SECONDS = 5.0
@@ -99,7 +100,7 @@ async def staying_live(ground: Ground) -> Sequence[Figure]:
 async def _staying_live(ground: Ground, session: str, rate: float) -> Sequence[Figure]:
     writer = Writer(ground.pool, [f"{session}-{message}" for message in range(1, 21)])
     writing = asyncio.create_task(paced(rate, SECONDS, writer.commit))
-    await settle()
+    await eventually(lambda: asyncio.sleep(0, bool(writer.committed)))
     async with AsyncExitStack() as stack:
         line = await stack.enter_async_context(Line.to(ground.url))
         connections = [await stack.enter_async_context(Connection(ground.url)) for _ in range(CONNECTIONS)]

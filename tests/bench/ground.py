@@ -1,6 +1,5 @@
 """The servers and services of one run: embedded PostgreSQL and Redis, three databases, and what is started on them."""
 
-import asyncio
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -41,6 +40,11 @@ END $$;
 DROP PUBLICATION conversation_receipts;
 ALTER TABLE task_session_messages REPLICA IDENTITY DEFAULT;
 ALTER TABLE task_session_turns REPLICA IDENTITY DEFAULT;
+"""
+
+_DECODED = """
+SELECT coalesce(bool_and(confirmed_flush_lsn >= $1::text::pg_lsn), false) FROM pg_replication_slots
+ WHERE database = current_database()
 """
 
 
@@ -85,6 +89,11 @@ class Ground:
         if "revision" not in self.services:
             self.services["revision"] = await self._started.enter_async_context(self._service("revision"))
             await eventually(self._leads)
+
+    async def caught_up(self) -> None:
+        """Waits until the tracker has decoded all that was committed. It says so once a second."""
+        end = await self.pool.fetchval("SELECT pg_current_wal_flush_lsn()::text")
+        await eventually(lambda: self.pool.fetchval(_DECODED, end))
 
     async def serve(self) -> None:
         """Starts all services, unless they run, and waits until the gateway serves."""
@@ -203,8 +212,3 @@ async def _databases(server_url: str, names: Sequence[str]) -> list[str]:
     finally:
         await connection.close()
     return [urlunsplit(urlsplit(server_url)._replace(path=f"/{name}")) for name in names]
-
-
-async def settle() -> None:
-    """A moment in which nothing is asked, between two measurements."""
-    await asyncio.sleep(0.3)

@@ -16,12 +16,13 @@ from shared.contracts.wire import SUBSCRIBE
 from tests.bench import zero
 from tests.bench.bare_streams import follow
 from tests.bench.figures import Figure, Target, percentile
-from tests.bench.ground import Ground, settle
+from tests.bench.ground import Ground
 from tests.bench.native import Unavailable, leave_out
 from tests.bench.pacing import paced
 from tests.bench.peers.streams import PACED
 from tests.bench.process import Peer
 from tests.bench.writing import MARK, Writer, seed
+from tests.support.waiting import eventually
 
 RATE = 200.0
 SESSIONS = 50
@@ -35,6 +36,8 @@ ROUNDS = 3
 
 _AT = re.compile(r"at:(\d+)")
 _MARKED = re.compile(MARK + r"(\d+)")
+_REVISIONS = "SELECT session_id, revision FROM conversation_session_revisions WHERE session_id = ANY($1)"
+_REVISION = re.compile(r'"revision":"(\d+)"')
 
 
 @dataclass
@@ -50,6 +53,42 @@ class Delays:
     def at(self, share: float) -> float:
         """A percentile."""
         return percentile(self.taken, share)
+
+    async def until(self, count: int) -> None:
+        """Waits until so many are there: a round has ended when all of it has arrived."""
+        await eventually(lambda: asyncio.sleep(0, len(self.taken)), lambda taken: taken >= count)
+
+
+@dataclass
+class Followers:
+    """Connections with one scope each. `committed`: commits are to be noted here. `heard`: by connection, the revision
+    that it was told last.
+    """
+
+    delays: Delays
+    sessions: int
+    committed: dict[int, int] = field(default_factory=dict)
+    heard: dict[int, int] = field(default_factory=dict)
+
+    def note(self, place: int, data: str, now: int) -> None:
+        """Takes what one connection was told."""
+        if (found := _MARKED.search(data)) is not None and (number := int(found[1])) in self.committed:
+            self.delays.add(self.committed[number], now)
+        if (told := _REVISION.search(data)) is not None:
+            self.heard[place] = int(told[1])
+
+    async def show(self, ground: Ground, messages: Sequence[str], rate: float, seconds: float) -> None:
+        """Commits so many a second for so long; every connection has been told all of it afterwards."""
+        writer = Writer(ground.pool, messages)
+        writer.committed = self.committed
+        await paced(rate, seconds, writer.commit)
+        sessions = [_followed(place, self.sessions) for place in range(self.sessions * SCOPES_EACH)]
+        revisions = dict(await ground.pool.fetch(_REVISIONS, sessions))
+
+        async def all_told() -> bool:
+            return all(self.heard.get(place, 0) >= revisions[session] for place, session in enumerate(sessions))
+
+        await eventually(all_told)
 
 
 async def measure(ground: Ground, seconds: float, *, all_peers: bool) -> Sequence[Figure]:
@@ -69,17 +108,15 @@ async def measure(ground: Ground, seconds: float, *, all_peers: bool) -> Sequenc
             await peer.ask(rate=1, seconds=0, size=1, streams=1, each=1)
         async with (
             _bare_clients(f"http://127.0.0.1:{port}/ws", socket) as _,
-            _followers(ground, frame, SESSIONS) as written,
+            _followers(ground, frame, SESSIONS) as followers,
         ):
             for _ in range(ROUNDS):
                 await _decoding(ground, decoder, messages, decode, seconds)
-                await settle()
                 await _streaming(ground, writer, redis, seconds)
-                await settle()
-                await server.ask(rate=RATE, seconds=seconds, size=FRAME_BYTES, each=SCOPES_EACH)
-                await settle()
-                await _following(ground, messages, written, RATE, 2 * seconds)
-                await settle()
+                before = len(socket.taken)
+                sent = await server.ask(rate=RATE, seconds=seconds, size=FRAME_BYTES, each=SCOPES_EACH)
+                await socket.until(before + sent["written"])
+                await followers.show(ground, messages, RATE, 2 * seconds)
         for _ in range(ROUNDS):
             await _tracking(ground, messages, receipt, seconds)
     hops, first_hops = (decode, redis, socket), (decode, redis)
@@ -129,14 +166,12 @@ async def _in_turn(
     product, peer, own = Delays(), Delays(), 0
     sessions = len(messages)
     async with (
-        _followers(ground, product, sessions) as written,
+        _followers(ground, product, sessions) as followers,
         cache.followed(sessions, SCOPES_EACH) as following,
     ):
         await following.show(rate, seconds)
         for _ in range(ROUNDS):
-            await settle()
-            await _following(ground, messages, written, rate, seconds)
-            await settle()
+            await followers.show(ground, messages, rate, seconds)
             shown = await following.show(rate, seconds)
             own += shown.own
             for since, until in shown.moments:
@@ -154,8 +189,13 @@ async def _in_turn(
 async def _decoding(ground: Ground, decoder: Peer, messages: Sequence[str], delays: Delays, seconds: float) -> None:
     writer = Writer(ground.twin_pool, messages)
     await paced(RATE, seconds, writer.commit)
-    await settle()
-    decoded: Mapping[str, int] = (await decoder.ask())["decoded"]
+    decoded: dict[str, int] = {}
+
+    async def all_decoded() -> bool:
+        decoded.update((await decoder.ask())["decoded"])
+        return all(str(number) in decoded for number in writer.committed)
+
+    await eventually(all_decoded)
     for number, at in writer.committed.items():
         delays.add(at, decoded[str(number)])
 
@@ -165,8 +205,9 @@ async def _streaming(ground: Ground, writer: Peer, delays: Delays, seconds: floa
         delays.add(int(fields[b"at"]), now)
 
     async with _reading(ground, [PACED.format(number) for number in range(PARTITIONS)], note):
-        await writer.ask(rate=RATE, seconds=seconds, size=FRAME_BYTES, streams=PARTITIONS)
-        await settle()
+        before = len(delays.taken)
+        added = await writer.ask(rate=RATE, seconds=seconds, size=FRAME_BYTES, streams=PARTITIONS)
+        await delays.until(before + added["written"])
 
 
 async def _tracking(ground: Ground, messages: Sequence[str], delays: Delays, seconds: float) -> None:
@@ -179,7 +220,7 @@ async def _tracking(ground: Ground, messages: Sequence[str], delays: Delays, sec
 
     async with _reading(ground, [streams.receipts(number) for number in range(PARTITIONS)], note):
         await paced(RATE, seconds, writer.commit)
-        await settle()
+        await eventually(lambda: asyncio.sleep(0, writer.committed.keys() <= seen.keys()))
     for number, at in writer.committed.items():
         delays.add(at, seen[number])
 
@@ -203,7 +244,7 @@ async def _reading(
 async def _bare_clients(url: str, delays: Delays) -> AsyncIterator[None]:
     """As many connections to a bare server as there are scopes."""
 
-    def note(data: str, now: int) -> None:
+    def note(_: int, data: str, now: int) -> None:
         if (found := _AT.search(data)) is not None:
             delays.add(int(found[1]), now)
 
@@ -214,51 +255,43 @@ async def _bare_clients(url: str, delays: Delays) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _followers(ground: Ground, delays: Delays, sessions: int) -> AsyncIterator[dict[int, int]]:
-    """A connection with one scope each, for the first sessions. Commits are to be noted in the dictionary."""
-    committed: dict[int, int] = {}
-
-    def note(data: str, now: int) -> None:
-        if (found := _MARKED.search(data)) is not None and (number := int(found[1])) in committed:
-            delays.add(committed[number], now)
-
+async def _followers(ground: Ground, delays: Delays, sessions: int) -> AsyncIterator[Followers]:
+    """A connection with one scope each, for the first sessions."""
     sockets = []
     for number in range(sessions * SCOPES_EACH):
         socket = await ground.http.ws_connect(ground.url + "/ws", max_msg_size=0)
         sockets.append(socket)
         payload = {
-            "session_id": f"live-{number % sessions + 1}",
+            "session_id": _followed(number, sessions),
             "scope_id": f"bench-{number}",
             "consumer_kind": "core",
         }
         await socket.send_json({"id": "1", "type": "request", "action": SUBSCRIBE, "payload": payload})
         reply = await socket.receive_json()
         assert reply["payload"]["success"], reply
-    async with _listening(sockets, note):
-        yield committed
+    followers = Followers(delays, sessions)
+    async with _listening(sockets, followers.note):
+        yield followers
+
+
+def _followed(place: int, sessions: int) -> str:
+    """The session that the connection at this place follows."""
+    return f"live-{place % sessions + 1}"
 
 
 @asynccontextmanager
 async def _listening(
-    sockets: Sequence[aiohttp.ClientWebSocketResponse], note: Callable[[str, int], None]
+    sockets: Sequence[aiohttp.ClientWebSocketResponse], note: Callable[[int, str, int], None]
 ) -> AsyncIterator[None]:
-    async def listen(socket: aiohttp.ClientWebSocketResponse) -> None:
+    async def listen(place: int, socket: aiohttp.ClientWebSocketResponse) -> None:
         async for message in socket:
             now = time.monotonic_ns()
-            note(message.data, now)
+            note(place, message.data, now)
 
-    tasks = [asyncio.create_task(listen(socket)) for socket in sockets]
+    tasks = [asyncio.create_task(listen(*each)) for each in enumerate(sockets)]
     try:
         yield
     finally:
         for socket in sockets:
             await socket.close()
         await asyncio.wait(tasks)
-
-
-async def _following(
-    ground: Ground, messages: Sequence[str], committed: dict[int, int], rate: float, seconds: float
-) -> None:
-    writer = Writer(ground.pool, messages)
-    writer.committed = committed
-    await paced(rate, seconds, writer.commit)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from deploy.local.programs import postgres_programs
 from tests.bench.figures import Figure, Target, median
-from tests.bench.ground import Ground, settle
+from tests.bench.ground import Ground
 from tests.bench.process import output_of
 from tests.bench.writing import CONTENT_BYTES, seed
 
@@ -51,8 +51,8 @@ async def measure(ground: Ground, seconds: float) -> Sequence[Figure]:
             for database in (ground.database, ground.bare)[:: 1 if number % 2 else -1]:
                 before = tracker.cpu_seconds()
                 count, found[database] = await _commits(database, script, writers, seconds)
-                await settle()
                 if database == ground.database:
+                    await ground.caught_up()
                     costs.append((tracker.cpu_seconds() - before) / count * 1e6)
             pairs.append((found[ground.database], found[ground.bare]))
         captured, bare = sorted(pairs, key=_ratio)[ROUNDS // 2]

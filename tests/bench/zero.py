@@ -14,7 +14,7 @@ import aiohttp
 import asyncpg
 
 from tests.bench import native
-from tests.bench.ground import WRITERS, Ground, settle
+from tests.bench.ground import WRITERS, Ground
 from tests.bench.native import NodePrograms, Unavailable
 from tests.bench.pacing import paced
 from tests.bench.process import AnsweringProgram, Program
@@ -115,7 +115,6 @@ class Following:
                 for follower, each in enumerate(seen)
             )
 
-        await settle()
         try:
             await eventually(are_done, patience=CATCH_UP_SECONDS)
         except AssertionError as error:

@@ -34,15 +34,14 @@ async def main(answer_all: Callable[[Answer], Awaitable[None]]) -> None:
         return web.Response(body=body, content_type="application/json")
 
     async def answer(question: dict[str, Any]) -> dict[str, Any]:
-        filling, each = b"x" * question["size"], question["each"]
+        filling, each = b"x" * question["size"], min(question["each"], len(transports))
 
         async def write(number: int) -> None:
             frame = framed(b'{"at:%d":"%b"}' % (time.monotonic_ns(), filling))
-            for place in range(min(each, len(transports))):
+            for place in range(each):
                 transports[(number * each + place) % len(transports)].write(frame)
 
-        await paced(question["rate"], question["seconds"], write)
-        return {}
+        return {"written": each * await paced(question["rate"], question["seconds"], write)}
 
     application = web.Application()
     application.add_routes([web.get("/ws", socket), web.get("/page", page)])

@@ -33,8 +33,7 @@ async def main(answer_all: Callable[[Answer], Awaitable[None]]) -> None:
             fields = {"s": "session", "k": "change", "t": 1, "q": number, "r": payload, "at": time.monotonic_ns()}
             await writer.xadd(PACED.format(number % question["streams"]), fields, maxlen=1000)  # type: ignore[arg-type] # redis-py's parameter is an invariant dict
 
-        await paced(question["rate"], question["seconds"], write)
-        return {}
+        return {"written": await paced(question["rate"], question["seconds"], write)}
 
     try:
         await answer_all(answer)
