@@ -8,7 +8,7 @@ so that a gateway passes over sessions it does not follow without parsing their 
 import asyncio
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -191,21 +191,26 @@ class ReceiptReader:
 
 
 async def earlier_receipts(
-    client: Redis, partition: int, sessions: Collection[str], seconds: float
-) -> dict[str, list[bytes]]:
+    client: Redis, partition: int, sessions: Collection[str], seconds: float, most: int
+) -> dict[str, deque[bytes]]:
     """What a partition still holds of some sessions: their receipts as JSON, in order, none older by so many seconds
-    than the partition's newest. Raises redis-py's errors.
+    than the partition's newest, and of each session the latest, at most so many bytes. Raises redis-py's errors.
     """
     stream = streams.receipts(partition)
     end = await last_id(client, stream)
     least = b"%d-0" % max(0, entry_key(end)[0] - int(seconds * 1000))
-    found: dict[str, list[bytes]] = {}
+    found: dict[str, deque[bytes]] = {}
+    sizes: Counter[str] = Counter()
     while True:
         rows = cast("list[tuple[bytes, dict[bytes, bytes]]]", await client.xrange(stream, least, end, READ_COUNT))
         for _, fields in rows:
             session_id = fields.get(b"s", b"").decode(errors="replace")
             if session_id in sessions and b"r" in fields:
-                found.setdefault(session_id, []).append(fields[b"r"])
+                kept, payload = found.setdefault(session_id, deque()), fields[b"r"]
+                kept.append(payload)
+                sizes[session_id] += len(payload)
+                while sizes[session_id] > most:
+                    sizes[session_id] -= len(kept.popleft())
         if len(rows) < READ_COUNT:
             return found
         least = id_after(rows[-1][0])

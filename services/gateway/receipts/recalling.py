@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from redis.asyncio import Redis
 
-from services.gateway.scopes.memory import LINGER_SECONDS
+from services.gateway.scopes.memory import LINGER_SECONDS, SESSION_BYTES
 from shared.broker.connection import BROKER_ERRORS
 from shared.broker.receipts import earlier_receipts
 from shared.contracts.streams import partition_of
@@ -28,8 +28,8 @@ class _Look:
 
 
 class Recalling:
-    """Looks into the streams' last minute. One read of a partition at a time, which nobody joins once it has begun: it
-    shows all that came before a session was asked for.
+    """Looks into the streams' last minute. One read at a time, since each may hold all that its stream does; nobody
+    joins it once it has begun, so it shows all that came before a session was asked for.
     """
 
     def __init__(self, client: Redis, partitions: int, pause: float = PAUSE_SECONDS) -> None:
@@ -38,9 +38,12 @@ class Recalling:
         self._pause = pause
         self._waiting: dict[int, _Look] = {}
         self._looking: dict[int, asyncio.Task[None]] = {}
+        self._reading = asyncio.Lock()
 
     async def receipts_of(self, session_id: str) -> Sequence[bytes]:
-        """The session's receipts as JSON, in order; none where Redis does not answer."""
+        """The session's latest receipts as JSON, in order, no more than are remembered of one; none where Redis does
+        not answer.
+        """
         partition = partition_of(session_id, self._partitions)
         look = self._waiting.get(partition)
         if look is None:
@@ -55,14 +58,20 @@ class Recalling:
         for task in self._looking.values():
             task.cancel()
         await asyncio.gather(*self._looking.values(), return_exceptions=True)
+        # A task that was cancelled before it began has left those who wait for it.
+        for look in self._waiting.values():
+            look.found.set_result({})
+        self._waiting.clear()
+        self._looking.clear()
 
     async def _look(self, partition: int) -> None:
         """Reads for all who wait, and for those who have come meanwhile, until nobody does."""
         look: _Look | None = None
         try:
-            while (look := self._waiting.pop(partition, None)) is not None:
-                found = await self._read(partition, look)
-                look.found.set_result(found)
+            while partition in self._waiting:
+                async with self._reading:
+                    look = self._waiting.pop(partition)
+                    look.found.set_result(await self._read(partition, look))
                 await asyncio.sleep(self._pause)
         finally:
             del self._looking[partition]
@@ -72,7 +81,7 @@ class Recalling:
 
     async def _read(self, partition: int, look: _Look) -> Mapping[str, Sequence[bytes]]:
         try:
-            return await earlier_receipts(self._client, partition, look.sessions, LINGER_SECONDS)
+            return await earlier_receipts(self._client, partition, look.sessions, LINGER_SECONDS, SESSION_BYTES)
         except BROKER_ERRORS as error:
             logger.info("earlier receipts of partition %d could not be read: %s", partition, type(error).__name__)
             return {}

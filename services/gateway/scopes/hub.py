@@ -4,7 +4,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from pydantic import ValidationError
@@ -61,6 +60,7 @@ class Hub:
         self._resuming = Resuming(memory, earlier)
         self._spread = spread
         self._sessions: dict[str, SessionScopes] = {}
+        self._recalls: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._inquiry: asyncio.Task[None] | None = None
         self._suspicious = False
@@ -120,6 +120,7 @@ class Hub:
                 self._memory.left(scope.session_id, asyncio.get_running_loop().time())
             if not session:
                 del self._sessions[scope.session_id]
+                self._stop_recall(scope.session_id)
                 if scope.session_id not in self._memory:
                     self._memory.forget(scope.session_id)
         if scope.owes_removal:
@@ -294,9 +295,25 @@ class Hub:
                 return current, self._resuming.missed(scope, held, current)
 
     async def _recall(self, session_id: str) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(RECALL_SECONDS):
-                await self._resuming.recall(session_id)
+        """Looks for what was told of a session before it was followed here. All who ask meanwhile share the look, begun
+        or not: the session is followed since the first of them came, so that what a look does not show arrives.
+        """
+        recall = self._recalls.get(session_id)
+        if recall is None:
+            recall = self._recalls[session_id] = self._spawn(self._resuming.recall(session_id))
+            recall.add_done_callback(lambda ended: self._recalled(session_id, ended))
+        await asyncio.wait([recall], timeout=RECALL_SECONDS)
+
+    def _stop_recall(self, session_id: str) -> None:
+        """Nobody is left who asked: what was found would be remembered of a session that nobody follows, and whoever
+        comes next could not tell what it lacks.
+        """
+        if (recall := self._recalls.pop(session_id, None)) is not None:
+            recall.cancel()
+
+    def _recalled(self, session_id: str, recall: asyncio.Task[None]) -> None:
+        if self._recalls.get(session_id) is recall:
+            del self._recalls[session_id]
 
     async def _position(self, scope: Scope) -> Position:
         """Epoch and revision of a scope's session, both of the epoch this gateway is in.

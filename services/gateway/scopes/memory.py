@@ -5,7 +5,7 @@ only where it leads from the one revision to the other; whatever was lost, dropp
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from shared.contracts.receipts import ChangeReceipt
@@ -29,10 +29,15 @@ and not of payloads.
 
 @dataclass(slots=True)
 class _Run:
-    """Receipts without a hole, in order, each with the revision at which it ends. The first begins at `base`."""
+    """Receipts without a hole, in order, each with the revision at which it ends. The first begins at `base`.
+
+    `ended`: what came next is no part of it. `recalled`: what was told before it was looked for already.
+    """
 
     base: int
     revision: int
+    ended: bool = False
+    recalled: bool = False
     receipts: deque[tuple[int, bytes]] = field(default_factory=deque)
     size: int = RUN_OVERHEAD
 
@@ -82,7 +87,7 @@ class Memory:
 
     def add(self, receipt: ChangeReceipt, payload: bytes, now: float) -> None:
         """Remembers a receipt; `payload` is its JSON. The run begins anew after a hole, as an incomplete one leaves."""
-        if receipt.epoch != self._epoch or not receipt.complete or not self._limit:
+        if receipt.epoch != self._epoch or not self._limit:
             return
         if self._lingering:
             self._expire(now)
@@ -90,6 +95,10 @@ class Memory:
         run = self._runs.get(session_id)
         if run is not None and revision <= run.revision:
             return  # another leader's copy
+        if not receipt.complete:
+            if run is not None:
+                run.ended = True
+            return
         if run is not None and run.revision == base:
             self._runs.move_to_end(session_id)
         else:
@@ -120,11 +129,12 @@ class Memory:
     def begins_after(self, session_id: str, revision: int) -> bool:
         """Whether receipts from before the session was followed here could lead there from this revision."""
         run = self._runs.get(session_id)
-        return self._limit > 0 and (run is None or run.base > revision)
+        return self._limit > 0 and (run is None or (run.base > revision and not run.recalled))
 
-    def recall(self, session_id: str, receipts: Iterable[tuple[ChangeReceipt, bytes]], now: float) -> None:
+    def recall(self, session_id: str, receipts: Sequence[tuple[ChangeReceipt, bytes]], now: float) -> None:
         """Puts earlier receipts, with their JSON, before what is remembered of their session; whatever does not lead
-        there without a hole is left out.
+        there without a hole is left out. Where any were found, what is older is nowhere, or more than is remembered of
+        one session: it need not be looked for again.
         """
         run = self._runs.get(session_id)
         known = {
@@ -140,8 +150,10 @@ class Memory:
         while (before := known.get(chain[-1][0].base_revision if chain else end)) is not None:
             chain.append(before)
         if not chain:
+            if run is not None and receipts:
+                run.recalled = True
             return
-        later = () if run is None else tuple(run.receipts)
+        later, ended = ((), False) if run is None else (tuple(run.receipts), run.ended)
         self.forget(session_id)
         for receipt, payload in reversed(chain):
             self.add(receipt, payload, now)
@@ -150,16 +162,18 @@ class Memory:
             if whole is None or self._runs.get(session_id) is not whole:
                 return
             self._append(whole, revision, payload)
+        if whole is not None:
+            whole.ended, whole.recalled = ended, True
 
     def lacks(self, session_id: str, revision: int, reached: int) -> bool:
         """Whether receipts that are still to come may lead from the one revision to the other."""
         run = self._runs.get(session_id)
-        return run is not None and run.base <= revision <= run.revision < reached
+        return run is not None and not run.ended and run.base <= revision <= run.revision < reached
 
     def _append(self, run: _Run, revision: int, payload: bytes) -> None:
         size = len(payload) + RECEIPT_OVERHEAD
         run.receipts.append((revision, payload))
-        run.revision = revision
+        run.revision, run.ended = revision, False
         run.size += size
         self.size += size
         if run.size > SESSION_BYTES or self.size > self._limit:

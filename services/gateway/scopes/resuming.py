@@ -83,7 +83,7 @@ class Resuming:
         for payload in await self._earlier.receipts_of(session_id):
             with suppress(ValidationError):  # it leaves a hole, as if it had never come
                 receipt = RECEIPT.validate_json(payload)
-                if isinstance(receipt, ChangeReceipt):
+                if isinstance(receipt, ChangeReceipt) and receipt.session_id == session_id:
                     changes.append((receipt, payload))
         self._memory.recall(session_id, changes, asyncio.get_running_loop().time())
 

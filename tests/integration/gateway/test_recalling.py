@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
 from deploy.local.redis import RedisServer
+from services.gateway.receipts import recalling as recalling_module
 from services.gateway.receipts.recalling import Recalling
 from shared.broker import receipts as receipts_module
-from shared.broker.receipts import Outgoing, ReceiptWriter
+from shared.broker.receipts import Outgoing, ReceiptWriter, earlier_receipts
 from shared.contracts.streams import receipts
 
 PARTITIONS = 1
@@ -70,9 +72,51 @@ async def test_who_gives_up_leaves_the_read_to_the_others(own_redis: Redis, reca
     assert list(await patient) == [b"told"]
 
 
+async def test_of_each_session_the_latest_that_may_be_remembered(
+    own_redis: Redis, recalling: Recalling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recalling_module, "SESSION_BYTES", 5)
+    monkeypatch.setattr(receipts_module, "READ_COUNT", 3)
+    await write(own_redis, *((f"s{number % 3 > 0}", b"%02d" % number) for number in range(12)), ("s", b"too large"))
+    found = await asyncio.gather(*(recalling.receipts_of(name) for name in ("sFalse", "sTrue", "s")))
+    assert [list(each) for each in found] == [[b"06", b"09"], [b"10", b"11"], []]
+
+
 async def test_without_redis_there_is_nothing(redis_server: RedisServer, recalling: Recalling) -> None:
     await asyncio.to_thread(redis_server.kill)
     assert list(await recalling.receipts_of("s")) == []
+
+
+async def test_partitions_are_read_one_after_the_other(own_redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, most = 0, 0
+
+    async def noting(*arguments: Any) -> Any:
+        nonlocal reading, most
+        reading += 1
+        most = max(most, reading)
+        try:
+            return await earlier_receipts(*arguments)
+        finally:
+            reading -= 1
+
+    monkeypatch.setattr(recalling_module, "earlier_receipts", noting)
+    recalling = Recalling(own_redis, 8, pause=0.0)
+    names = [f"s{number}" for number in range(64)]
+    writer = ReceiptWriter(own_redis, 8)
+    await writer.publish([Outgoing(name, "change", name.encode()) for name in names])
+    found = await asyncio.gather(*map(recalling.receipts_of, names))
+    assert [list(each) for each in found] == [[name.encode()] for name in names]
+    assert most == 1
+    await recalling.close()
+
+
+async def test_whoever_asks_at_the_end_is_let_go(own_redis: Redis) -> None:
+    """Also where the read has not so much as begun."""
+    recalling = Recalling(own_redis, PARTITIONS)
+    waiting = asyncio.create_task(recalling.receipts_of("s"))
+    await asyncio.sleep(0)
+    await recalling.close()
+    assert list(await asyncio.wait_for(waiting, 10)) == []
 
 
 async def test_whoever_waits_at_the_end_is_let_go(own_redis: Redis) -> None:

@@ -282,14 +282,47 @@ def test_what_does_not_lead_there_changes_nothing(memory: Memory, found: list[tu
     remember(memory, 7, 8)
     memory.recall("s", found, 0.0)
     assert bases(memory, 7, 9) == [7, 8]
-    assert memory.begins_after("s", 6)
+    assert bases(memory, 6, 9) is None
+    assert memory.begins_after("s", 6) is (not found)
+    assert memory.size == RUN_OVERHEAD + 2 * (RECEIPT_OVERHEAD + 10)
+
+
+def test_what_was_looked_for_is_looked_for_again_once_the_run_begins_anew(memory: Memory) -> None:
+    remember(memory, 7)
+    memory.recall("s", recalled(5, 6), 0.0)
+    assert not memory.begins_after("s", 4)
+    remember(memory, 8)
+    assert not memory.begins_after("s", 4)
+    remember(memory, 10)
+    assert memory.begins_after("s", 4)
+    memory.recall("s", recalled(8, 9), 0.0)
+    assert bases(memory, 8, 11) == [8, 9, 10]
+    assert not memory.begins_after("s", 4)
+
+
+def test_after_an_incomplete_receipt_nothing_is_to_come(memory: Memory) -> None:
+    remember(memory, 5)
+    assert memory.lacks("s", 5, 7)
+    memory.add(change(6, complete=False), b"6", 0.0)
+    assert not memory.lacks("s", 5, 7)
+    memory.recall("s", recalled(3, 4), 0.0)
+    assert not memory.lacks("s", 5, 7)
+    remember(memory, 6)
+    assert memory.lacks("s", 5, 8)
+    assert bases(memory, 3, 7) == [3, 4, 5, 6]
+
+
+def test_an_incomplete_receipt_of_what_is_known_ends_nothing(memory: Memory) -> None:
+    remember(memory, 5, 6)
+    memory.add(change(6, complete=False), b"6", 0.0)
+    assert memory.lacks("s", 5, 8)
 
 
 def test_no_more_is_recalled_than_may_be_remembered(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_module, "SESSION_BYTES", RUN_OVERHEAD + 3 * (RECEIPT_OVERHEAD + 1))
     remember(memory, 7, size=1)
     memory.recall("s", recalled(3, 4, 5, 6), 0.0)
-    assert memory.begins_after("s", 4)
+    assert bases(memory, 4, 8) is None
     assert bases(memory, 5, 8) == [5, 6, 7]
 
 

@@ -430,6 +430,74 @@ class TestASessionThatWasNotFollowedHere:
             await opening
         assert gateway.replies == []
 
+    async def test_all_who_come_meanwhile_share_one_look(self, gateway: Gateway) -> None:
+        gateway.earlier.receipts = [change(3), change(4)]
+        gateway.earlier.gate.clear()
+        coming = [asyncio.create_task(resumed(gateway, revision)) for revision in (3, 4, 3)]
+        await settled(lambda: gateway.earlier.looks == 1)
+        late = asyncio.create_task(resumed(gateway, 2))
+        await settled(lambda: gateway.source.reads == 5)
+        gateway.earlier.gate.set()
+        assert [consumer.log() for consumer in await asyncio.gather(*coming, late)] == [["3-5"], ["4-5"], ["3-5"], []]
+        assert gateway.earlier.looks == 1
+
+    async def test_who_gives_up_leaves_the_look_to_the_others(self, gateway: Gateway) -> None:
+        gateway.earlier.receipts = [change(4)]
+        gateway.earlier.gate.clear()
+        impatient, patient = (asyncio.create_task(resumed(gateway, 4)) for _ in range(2))
+        await settled(lambda: gateway.earlier.looks == 1)
+        impatient.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await impatient
+        gateway.earlier.gate.set()
+        assert (await patient).log() == ["4-5"]
+
+    async def test_what_is_not_there_is_not_looked_for_by_each(self, gateway: Gateway) -> None:
+        """Also of a session that changes meanwhile."""
+        gateway.earlier.receipts = [change(4)]
+        for revision in (3, 2, 1):
+            assert (await resumed(gateway, revision)).sent == []
+            commit(gateway, change(gateway.source.revisions["s"]))
+        assert gateway.earlier.looks == 1
+
+    async def test_a_scope_that_is_closed_meanwhile_leaves_nothing_behind(self, gateway: Gateway) -> None:
+        """Else what changes until the next one comes would be missing, and never looked for."""
+        gateway.earlier.receipts = [change(4)]
+        gateway.earlier.gate.clear()
+        opening = asyncio.create_task(resumed(gateway, 4))
+        await settled(lambda: gateway.earlier.looks == 1)
+        for scope in gateway.hub.scopes_of("s"):
+            gateway.hub.close(scope)
+        gateway.earlier.gate.set()
+        await opening
+        assert (gateway.replies, gateway.hub.follows("s"), gateway.memory.size) == ([], False, 0)
+        gateway.earlier.receipts.append(change(5))
+        gateway.source.revisions["s"] = 6
+        assert (await resumed(gateway, 4)).log() == ["4-6"]
+        assert gateway.earlier.looks == 2
+
+    async def test_who_comes_after_everybody_left_does_not_share_their_look(self, gateway: Gateway) -> None:
+        """What was told in between reached nobody here."""
+        gateway.earlier.receipts = [change(4)]
+        gateway.earlier.gate.clear()
+        opening = asyncio.create_task(resumed(gateway, 4))
+        await settled(lambda: gateway.earlier.looks == 1)
+        for scope in gateway.hub.scopes_of("s"):
+            gateway.hub.close(scope)
+        gateway.earlier.receipts = [change(4), change(5)]
+        gateway.source.revisions["s"] = 6
+        again = asyncio.create_task(resumed(gateway, 4))
+        await settled(lambda: gateway.earlier.looks == 2)
+        gateway.earlier.gate.set()
+        await opening
+        assert (await again).log() == ["4-6"]
+
+    async def test_another_sessions_receipt_is_none_of_it(self, gateway: Gateway) -> None:
+        other = change(4).model_copy(update={"session_id": "other"})
+        gateway.earlier.garbage = [other.model_dump_json().encode()]
+        assert (await resumed(gateway, 4)).sent == []
+        assert gateway.memory.size == 0
+
     async def test_nothing_is_looked_for_that_is_not_missing(self, gateway: Gateway) -> None:
         await resumed(gateway, 5)
         await resumed(gateway, 4, epoch="earlier")
