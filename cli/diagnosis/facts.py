@@ -56,14 +56,16 @@ class DatabaseFacts:
 
 @dataclass(frozen=True, slots=True)
 class RedisFacts:
-    """Redis. `groups`: consumer groups by stream; a stream that is not there is missing. `eviction`: what it does when
-    its memory is full. `present`: the processes that say they run. `clock_skew`: seconds.
+    """Redis. `groups`: consumer groups by stream; a stream that is not there is missing. `waiting`: seconds since the
+    oldest request came that is in a stream, where there is one. `eviction`: what it does when its memory is full.
+    `present`: the processes that say they run. `clock_skew`: seconds.
     """
 
     place: str
     error: str = ""
     version: str = ""
     groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    waiting: Mapping[str, float] = field(default_factory=dict)
     receipt_streams: int = 0
     eviction: str = "noeviction"
     present: tuple[Present, ...] = ()

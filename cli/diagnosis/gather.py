@@ -17,6 +17,7 @@ from services.gateway.identity.accounts import ADMINISTRATED
 from services.revision.schema.migrate import status
 from services.revision.schema.suitability import unreadable
 from services.revision.tracker.prerequisites import breach
+from shared.broker.cursor import entry_key
 from shared.broker.presence import present
 from shared.contracts.streams import COMMANDS, READS
 from shared.database import CONNECT_TIMEOUT
@@ -149,12 +150,13 @@ async def _redis(client: Redis, name: str) -> RedisFacts:
     server = await client.info("server")
     memory = await client.info("memory")
     seconds, microseconds = await client.time()
-    skew = seconds + microseconds / 1_000_000 - time.time()
+    clock = seconds + microseconds / 1_000_000
     groups = {
         stream: frozenset(str(group["name"]) for group in await client.xinfo_groups(stream))
         for stream in (READS, COMMANDS)
         if await client.exists(stream)
     }
+    oldest = {stream: await client.xrange(stream, count=1) for stream in groups}
     receipts = 0
     async for _ in client.scan_iter(match="conversation:receipts:*", count=1000):
         receipts += 1
@@ -162,10 +164,15 @@ async def _redis(client: Redis, name: str) -> RedisFacts:
         place=name,
         version=str(server.get("redis_version", "unknown")),
         groups=groups,
+        waiting={
+            stream: clock - entry_key(str(entries[0][0]).encode())[0] / 1000
+            for stream, entries in oldest.items()
+            if entries
+        },
         receipt_streams=receipts,
         eviction=str(memory.get("maxmemory_policy", "noeviction")),
         present=await present(client),
-        clock_skew=skew,
+        clock_skew=clock - time.time(),
     )
 
 

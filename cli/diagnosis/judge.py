@@ -14,6 +14,8 @@ STALE_HEARTBEAT = 10.0
 LATE_HEARTBEAT = 3.0
 NOTICEABLE_SKEW = 2.0
 """Seconds that clocks may differ. Nothing is decided by comparing them; times that people see would be off."""
+LONG_WAIT = 5.0
+"""Seconds that a request may stand in its stream. One that is taken, given up or refused is gone within less."""
 RETAINED_LIMIT = 1 << 30
 """Bytes of log that a slot may keep before it is worth a warning."""
 PUBLISHED = frozenset(
@@ -100,6 +102,13 @@ def judge_redis(facts: RedisFacts) -> tuple[Finding, ...]:
             _either(
                 "redis", stream, group in facts.groups.get(stream, frozenset()), f"group {group}", f"no group {group}",
                 f"Start a {service}: `kandev-conversation run {service}` makes the group.", State.WARN,
+            )
+        )  # fmt: skip
+        waits = facts.waiting.get(stream, 0.0)
+        findings.append(
+            _either(
+                "redis", f"{stream} handled", waits < LONG_WAIT, "none waits", f"one has waited for {waits:.0f} s",
+                f"Read the log of the {service} service: it takes what comes too slowly, or fails on it.", State.WARN,
             )
         )  # fmt: skip
     findings.append(

@@ -233,6 +233,15 @@ async def test_what_is_wrong_in_redis(redis: Redis, redis_server: RedisServer) -
     assert await of_redis(redis_server) == {"reachable": State.FAIL}
 
 
+async def test_commands_that_nobody_carries_out(redis: Redis, redis_server: RedisServer) -> None:
+    """As where each of them fails: everything else about the processes is as it should be."""
+    await redis.delete(COMMANDS)
+    seconds, _ = await redis.time()
+    await redis.xadd(COMMANDS, {"__data__": b"{}"}, id=f"{(seconds - 60) * 1000}-0")
+    await redis.xgroup_create(COMMANDS, REVISION_GROUP, id="0")
+    assert await of_redis(redis_server) == {f"{COMMANDS} handled": State.WARN}
+
+
 async def test_what_is_wrong_with_the_processes(redis: Redis, redis_server: RedisServer) -> None:
     def clock(seconds: float = 0.0) -> int:
         return int((time.time() + seconds) * 1000)

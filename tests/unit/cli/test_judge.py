@@ -101,6 +101,7 @@ def test_every_fault_of_the_database_is_found_with_what_to_do(
         ({"error": "ConnectionError"}, "reachable", State.FAIL),
         ({"groups": {COMMANDS: frozenset({REVISION_GROUP})}}, READS, State.WARN),
         ({"groups": {READS: frozenset({READERS_GROUP}), COMMANDS: frozenset()}}, COMMANDS, State.WARN),
+        ({"waiting": {READS: 0.2, COMMANDS: 6.0}}, f"{COMMANDS} handled", State.WARN),
         ({"receipt_streams": 0}, "receipts", State.WARN),
         ({"eviction": "allkeys-lru"}, "eviction", State.WARN),
         ({"clock_skew": 3.0}, "clock", State.WARN),
