@@ -1,4 +1,4 @@
-"""A line to a gateway that can be cut."""
+"""A line to a gateway, or to Redis, that can be cut."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,6 +17,8 @@ class Line:
         self._port = port
         self._ends: set[asyncio.StreamWriter] = set()
         self._cut = False
+        self._flows = asyncio.Event()
+        self._flows.set()
         self._server: asyncio.Server
 
     @classmethod
@@ -40,12 +42,18 @@ class Line:
     def cut(self) -> None:
         """Ends every connection on it, and each that comes."""
         self._cut = True
+        self._flows.set()
         for end in self._ends:
             end.transport.abort()
 
     def mend(self) -> None:
-        """Lets connections come again."""
+        """Lets connections come again, and what is held go on."""
         self._cut = False
+        self._flows.set()
+
+    def hold(self) -> None:
+        """Lets nothing through, though connections stay."""
+        self._flows.clear()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._cut:
@@ -60,6 +68,7 @@ class Line:
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while data := await reader.read(1 << 16):
+                await self._flows.wait()
                 writer.write(data)
                 await writer.drain()
         except ConnectionError:

@@ -2,17 +2,23 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from itertools import count
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
+from pydantic import SecretStr
 from redis.asyncio import Redis
 
 from deploy.local.redis import RedisServer
 from services.gateway.receipts import recalling as recalling_module
 from services.gateway.receipts.recalling import Recalling
 from shared.broker import receipts as receipts_module
+from shared.broker.connection import connect
+from shared.broker.cursor import id_after
 from shared.broker.receipts import Outgoing, ReceiptWriter, earlier_receipts
-from shared.contracts.streams import receipts
+from shared.contracts.streams import partition_of, receipts
+from tests.support.line import Line
 
 PARTITIONS = 1
 
@@ -85,6 +91,46 @@ async def test_of_each_session_the_latest_that_may_be_remembered(
 async def test_without_redis_there_is_nothing(redis_server: RedisServer, recalling: Recalling) -> None:
     await asyncio.to_thread(redis_server.kill)
     assert list(await recalling.receipts_of("s")) == []
+
+
+def _through(line: Line, url: str) -> Redis:
+    """A client whose connections go through a line."""
+    own, there = urlsplit(url), urlsplit(line.url)
+    credentials = own.netloc.rpartition("@")[0]
+    return connect(SecretStr(urlunsplit(own._replace(netloc=f"{credentials}@{there.netloc}"))))
+
+
+@pytest.mark.parametrize("lost", ["the connection", "an answer"])
+async def test_a_read_that_breaks_off_tells_nothing_and_holds_up_nobody(
+    own_redis: Redis, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    """Of half a read it could not be said what is missing."""
+    monkeypatch.setattr(receipts_module, "READ_COUNT", 3)
+    writer = ReceiptWriter(own_redis, 2)
+    names = [next(f"s{number}" for number in count() if partition_of(f"s{number}", 2) == each) for each in range(2)]
+    await writer.publish([Outgoing(name, "change", b"%d" % number) for number in range(7) for name in names])
+    async with Line.to(redis_server.url) as line, _through(line, redis_server.url) as client:
+        broken = asyncio.Event()
+
+        def id_after_the_first_page(entry_id: bytes) -> bytes:
+            if not broken.is_set():
+                broken.set()
+                breaks = line.cut if lost == "the connection" else line.hold
+                breaks()
+            return id_after(entry_id)
+
+        monkeypatch.setattr(receipts_module, "id_after", id_after_the_first_page)
+        monkeypatch.setitem(client.connection_pool.connection_kwargs, "socket_timeout", 0.5)
+        recalling = Recalling(client, 2, pause=0.0)
+        first = asyncio.create_task(recalling.receipts_of(names[0]))
+        await broken.wait()
+        second = asyncio.create_task(recalling.receipts_of(names[1]))
+        assert list(await first) == []
+        line.mend()
+        await second
+        for name in names:
+            assert list(await recalling.receipts_of(name)) == [b"%d" % number for number in range(7)]
+        await recalling.close()
 
 
 async def test_partitions_are_read_one_after_the_other(own_redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
