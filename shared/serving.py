@@ -6,8 +6,6 @@ Its own answers quote the request line, headers or the start of what was sent. A
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,11 +51,14 @@ class _Server(web.Server):
     # Any: aiohttp does not export the types of these.
     def __init__(self, patience: Patience, handler: Any, **options: Any) -> None:
         async def handle(request: BaseRequest) -> web.StreamResponse:
-            with self._in_hand(request):
-                try:
-                    answer: web.StreamResponse = await handler(request)
-                except web.HTTPException as refused:
-                    return _sentence(refused.status)
+            # Not a context manager: its generator would be half a KiB of every WebSocket.
+            cut = self._take(request)
+            try:
+                answer: web.StreamResponse = await handler(request)
+            except web.HTTPException as refused:
+                return _sentence(refused.status)
+            finally:
+                self._give_back(request, cut)
             return answer
 
         super().__init__(handle, **options)
@@ -78,21 +79,19 @@ class _Server(web.Server):
         self._vacant.pop(handler, None)
         super().connection_lost(handler, exc)
 
-    @contextmanager
-    def _in_hand(self, request: BaseRequest) -> Iterator[None]:
-        """While a request is answered, its connection is not vacant, and its body has to come in time."""
-        handler = request.protocol
-        self._vacant.pop(handler, None)
-        cut = None
-        if not request.content.is_eof():
-            cut = asyncio.get_running_loop().call_later(self._patience.body, _cut, request)
-        try:
-            yield
-        finally:
-            if cut is not None:
-                cut.cancel()
-            if handler.transport is not None:
-                self._is_vacant(handler)
+    def _take(self, request: BaseRequest) -> asyncio.TimerHandle | None:
+        """From now on its connection is not vacant, and its body has to come in time: what cuts it otherwise."""
+        self._vacant.pop(request.protocol, None)
+        if request.content.is_eof():
+            return None
+        return asyncio.get_running_loop().call_later(self._patience.body, _cut, request)
+
+    def _give_back(self, request: BaseRequest, cut: asyncio.TimerHandle | None) -> None:
+        """The request is answered."""
+        if cut is not None:
+            cut.cancel()
+        if request.protocol.transport is not None:
+            self._is_vacant(request.protocol)
 
     def _is_vacant(self, handler: web.RequestHandler) -> None:
         self._vacant[handler] = None

@@ -73,7 +73,7 @@ class _LiveTime:
     def share(self, began: float, state: State) -> float:
         """The share since `began`, a time of the event loop."""
         self.observe(state, ())
-        return self._sum / (self._loop.time() - began)
+        return self._sum / (self._since - began)
 
     def restart(self) -> float:
         """Forgets what was before and returns the time."""

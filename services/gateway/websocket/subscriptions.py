@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from services.gateway.metrics import SUBSCRIPTIONS
 from services.gateway.scopes.grants import Grants, Refused
 from services.gateway.scopes.hub import Hub
-from services.gateway.scopes.projection import View
+from services.gateway.scopes.projection import EVERYBODY, View
 from services.gateway.scopes.resuming import Position
 from services.gateway.scopes.scope import Grant, Phase, Scope
 from services.gateway.websocket.connection import Action, Connection
@@ -82,7 +82,7 @@ class Subscriptions:
             self._give_up(connection, earlier)
         scope = Scope(
             id=wanted.scope_id,
-            view=View(wanted.session_id, wanted.task_id, frozenset(wanted.authors), wanted.consumer_kind),
+            view=View(wanted.session_id, wanted.task_id, frozenset(wanted.authors) or EVERYBODY, wanted.consumer_kind),
             identity=connection.caller.identity,
             consumer=connection,
             grant=_grant(wanted),
