@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from shared.broker.long_texts import LONG_CHARACTERS
-from shared.contracts.rows import DEFAULT_TYPE, author_of
+from shared.contracts.rows import author_of, type_of
 from shared.metadata import shown_metadata
 from shared.sanitizer import has_system_content
 from shared.times import format_microseconds
@@ -52,7 +52,7 @@ def message_row(row: Columns, session_id: str) -> EncodedRow:
             "author_id": row["author_id"] or "",
             "content": content if long is None else "",
             "requests_input": bool(row["requests_input"]),
-            "type": DEFAULT_TYPE if row["type"] is None else row["type"],
+            "type": type_of(row["type"]),
             "metadata": shown_metadata(row["metadata"]),
             "created_at": format_microseconds(row["created_at"]),
             "updated_at": format_microseconds(row["created_at"] if updated is None else updated),

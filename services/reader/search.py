@@ -7,7 +7,7 @@ import asyncpg
 from services.reader.rows import Columns
 from services.reader.snapshot import HEAD_ALONE, SessionStanding, standing_of
 from shared.contracts.reads import SearchHit, SessionSearch
-from shared.contracts.rows import DEFAULT_TYPE, author_of
+from shared.contracts.rows import author_of, type_of
 from shared.sanitizer import CLOSING, strip_system_content
 from shared.times import format_microseconds
 
@@ -63,7 +63,7 @@ def _hit(row: Columns, wanted: re.Pattern[str]) -> SearchHit | None:
         id=row["id"],
         turn_id=row["turn_id"],
         author_type=author_of(row["author_type"]),
-        type=DEFAULT_TYPE if row["type"] is None else row["type"],
+        type=type_of(row["type"]),
         snippet=snippet_around(content, match.start(), match.end()),
         created_at=format_microseconds(row["created_at"]),
     )

@@ -257,8 +257,13 @@ def read_answer(adapter: TypeAdapter[T], body: bytes) -> T:
     try:
         return adapter.validate_json(body)
     except ValidationError:
-        logger.warning("an answer of %d bytes is not what was asked for", len(body))
-        raise RequestFailed("unavailable", "the answer cannot be read; ask again") from None
+        raise unreadable(body) from None
+
+
+def unreadable(body: bytes) -> RequestFailed:
+    """What is told, and logged, of an answer that is not what was asked for."""
+    logger.warning("an answer of %d bytes is not what was asked for", len(body))
+    return RequestFailed("unavailable", "the answer cannot be read; ask again")
 
 
 def deadline_ms(seconds: float) -> int:

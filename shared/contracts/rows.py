@@ -18,6 +18,11 @@ def author_of(stored: str) -> AuthorType:
     return "user" if stored == "user" else "agent"
 
 
+def type_of(stored: str | None) -> str:
+    """The type of a row, by its column, which may be NULL in such tables."""
+    return DEFAULT_TYPE if stored is None else stored
+
+
 class MessageRow(Contract):
     """One row of `task_session_messages`.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from shared.contracts.rows import MessageRow, TurnRow
+from shared.contracts.rows import DEFAULT_TYPE, MessageRow, TurnRow
 from shared.metadata import text_under, with_hidden_prompts
 from shared.sanitizer import has_system_content, public_content, strip_system_content
 
@@ -67,7 +67,7 @@ def plugin_message(row: MessageRow) -> Json:
             "sessionId": row.session_id,
             "turnId": row.turn_id or None,
             "authorType": row.author_type,
-            "type": row.type or "message",
+            "type": row.type or DEFAULT_TYPE,
             "content": public_content(row.content),
             "createdAt": row.created_at,
             "updatedAt": row.updated_at,

@@ -16,7 +16,7 @@ from services.gateway.source.room import Room
 from services.gateway.source.standings import Standings
 from shared.broker.connection import BROKER_ERRORS
 from shared.broker.long_texts import completed, split
-from shared.broker.replies import ReplyInbox, deadline_ms, read_answer
+from shared.broker.replies import ReplyInbox, deadline_ms, read_answer, unreadable
 from shared.contracts import streams
 from shared.contracts.base import DISCREET
 from shared.contracts.commands import Command, CommandRequest, CommandResult
@@ -72,7 +72,7 @@ _SEARCH = TypeAdapter(SearchAnswer)
 _LIST = TypeAdapter(ListAnswer)
 _RESULT = TypeAdapter(CommandResult)
 
-_AnswerT = TypeVar("_AnswerT", RevisionAnswer, SearchAnswer, ListAnswer)
+_AnswerT = TypeVar("_AnswerT", SearchAnswer, ListAnswer)
 
 
 class Source:
@@ -152,13 +152,10 @@ class Source:
 
     async def host_messages(self, page: HostMessages, seconds: float) -> bytes:
         """A page of messages of all conversations, as it goes out, within this time."""
-        deadline = time.monotonic() + seconds
-        async with self._reads.taken(1, deadline):
-            response = await self._body(page, deadline - time.monotonic())
+        response = await self._body_in_turn(page, seconds)
         if not response.startswith(FIRST_BYTES):
             # While readers are being upgraded, one of another version may answer.
-            logger.warning("a page of %d bytes is not what was asked for", len(response))
-            raise RequestFailed("unavailable", "the answer cannot be read; ask again")
+            raise unreadable(response)
         return response
 
     async def command(self, identity: Identity, command: Command) -> CommandResult:
@@ -204,7 +201,7 @@ class Source:
             entries.clear()
 
     async def _revisions(self, check: RevisionCheck) -> RevisionAnswer:
-        return await self._read(check, _REVISIONS)
+        return read_answer(_REVISIONS, await self._body(check, self._timeout))
 
     async def _messages_page(self, page: MessagesPage, seconds: float) -> tuple[MessagesAnswer | UnchangedAnswer, int]:
         body = await self._body(page, seconds)
@@ -216,12 +213,13 @@ class Source:
         return read_answer(_TURNS, body), len(body)
 
     async def _read_in_turn(self, read: Read, answer: TypeAdapter[_AnswerT]) -> _AnswerT:
-        deadline = time.monotonic() + self._timeout
-        async with self._reads.taken(1, deadline):
-            return await self._read(read, answer, deadline - time.monotonic())
+        return read_answer(answer, await self._body_in_turn(read, self._timeout))
 
-    async def _read(self, read: Read, answer: TypeAdapter[_AnswerT], seconds: float | None = None) -> _AnswerT:
-        return read_answer(answer, await self._body(read, self._timeout if seconds is None else seconds))
+    async def _body_in_turn(self, read: Read, seconds: float) -> bytes:
+        """A reader's answer, asked for once few enough others are."""
+        deadline = time.monotonic() + seconds
+        async with self._reads.taken(1, deadline):
+            return await self._body(read, deadline - time.monotonic())
 
     async def _body(self, read: Read, seconds: float) -> bytes:
         """A reader's answer, asked for until the deadline while readers are behind."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from services.revision.tracker.pgoutput import UNCHANGED, Value
-from shared.contracts.rows import DEFAULT_TYPE, Entity, author_of
+from shared.contracts.rows import Entity, author_of, type_of
 from shared.metadata import shown_metadata
 from shared.times import from_postgres
 
@@ -32,7 +32,6 @@ def document(entity: Entity, columns: Columns) -> Document:
 
 
 def _message(columns: Columns) -> Document:
-    message_type = _optional_text(columns, "type")
     return {
         "id": _text(columns, "id"),
         "session_id": _text(columns, "task_session_id"),
@@ -42,7 +41,7 @@ def _message(columns: Columns) -> Document:
         "author_id": _optional_text(columns, "author_id") or "",
         "content": _optional_text(columns, "content") or "",
         "requests_input": _boolean(columns, "requests_input"),
-        "type": DEFAULT_TYPE if message_type is None else message_type,
+        "type": type_of(_optional_text(columns, "type")),
         "metadata": _metadata(columns),
         "created_at": _time(columns, "created_at"),
         "updated_at": _time(columns, _told(columns, "updated_at", "created_at")),

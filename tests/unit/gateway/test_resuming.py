@@ -35,6 +35,19 @@ async def resumed(gateway: Gateway, revision: int, *, epoch: str = "e", view: Vi
     return consumer
 
 
+async def closed_while_it_is_looked_for(gateway: Gateway) -> asyncio.Task[NotingConsumer]:
+    """A client that asks to go on, and whose scope is closed while earlier receipts are looked for: its request, with
+    that look still under way.
+    """
+    gateway.earlier.receipts = [change(4)]
+    gateway.earlier.gate.clear()
+    opening = asyncio.create_task(resumed(gateway, 4))
+    await settled(lambda: gateway.earlier.looks == 1)
+    for scope in gateway.hub.scopes_of("s"):
+        gateway.hub.close(scope)
+    return opening
+
+
 def commit(gateway: Gateway, *receipts: ChangeReceipt) -> None:
     """Receipts arrive whose commits the source shows."""
     gateway.receive(*receipts)
@@ -462,12 +475,7 @@ class TestASessionThatWasNotFollowedHere:
 
     async def test_a_scope_that_is_closed_meanwhile_leaves_nothing_behind(self, gateway: Gateway) -> None:
         """Else what changes until the next one comes would be missing, and never looked for."""
-        gateway.earlier.receipts = [change(4)]
-        gateway.earlier.gate.clear()
-        opening = asyncio.create_task(resumed(gateway, 4))
-        await settled(lambda: gateway.earlier.looks == 1)
-        for scope in gateway.hub.scopes_of("s"):
-            gateway.hub.close(scope)
+        opening = await closed_while_it_is_looked_for(gateway)
         gateway.earlier.gate.set()
         await opening
         assert (gateway.replies, gateway.hub.follows("s"), gateway.memory.size) == ([], False, 0)
@@ -478,12 +486,7 @@ class TestASessionThatWasNotFollowedHere:
 
     async def test_who_comes_after_everybody_left_does_not_share_their_look(self, gateway: Gateway) -> None:
         """What was told in between reached nobody here."""
-        gateway.earlier.receipts = [change(4)]
-        gateway.earlier.gate.clear()
-        opening = asyncio.create_task(resumed(gateway, 4))
-        await settled(lambda: gateway.earlier.looks == 1)
-        for scope in gateway.hub.scopes_of("s"):
-            gateway.hub.close(scope)
+        opening = await closed_while_it_is_looked_for(gateway)
         gateway.earlier.receipts = [change(4), change(5)]
         gateway.source.revisions["s"] = 6
         again = asyncio.create_task(resumed(gateway, 4))
